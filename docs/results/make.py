@@ -307,11 +307,11 @@ def _steps_text(steps: StepTable, search: str) -> Iterator[str]:
         return
     seeds = ", ".join(map(str, SEARCHES[search].seeds))
     edits = "".join(f", {key} = {value}" for key, value in (SEARCHES[search].edits or {}).items())
-    edges = ", ".join(at_the_edge(found)) or "none"
+    edges = "; ".join(at_the_edge(found)) or "none"
     alike = "".join(f" *{arm}* has those of *{other}*." for arm, other in SEARCHES[search].alike.items())
     yield (
         f"Validation samples of seed {seeds}{edits}; all that was tried is in `docs/results/steps.csv`. A grid is"
-        f" widened where its edge is better than the rest by more than {GAIN:g}. At an edge of what was tried:"
+        f" widened until its edge is better than the rest by at most {GAIN:g}. At an edge, by no more than that:"
         f" {edges}.{alike}"
     )
     yield steps.markdown(search)

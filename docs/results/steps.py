@@ -24,7 +24,7 @@ ENCODER, HEAD = "training.encoder_step_size", "training.head_step_size"
 #: Values of grids: what lies beside one of them is tried next.
 LADDER = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 #: A grid is widened at most so often, where its edge is better than the rest by more than this.
-WIDENINGS, GAIN = 3, 0.005
+WIDENINGS, GAIN = 4, 0.005
 
 Grid = Mapping[str, Sequence[float]]
 
