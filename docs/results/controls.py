@@ -151,11 +151,10 @@ def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]
         controls = {one.thing: one for one in CONTROLS if one.regime == regime}
         if not {*things} <= {*controls}:
             continue
-        scores = ledger.of(regime)
-        cells = [_over_all_clients(controls[thing], scores, ratio) for thing in things]
-        if any(cells):
-            n = max(len(scores.values(controls[thing].arm, ALL)) for thing in things)
-            columns[f"`{regime}` (n = {n})"] = [cell or "not run" for cell in cells]
+        found = [_over_all_clients(controls[thing], ledger.of(regime), ratio) for thing in things]
+        n = max((one.n for one in found if one), default=0)
+        if n:
+            columns[f"`{regime}` (n = {n})"] = [_cell(one, n) for one in found]
     if not columns:
         return
     yield f"| What is praised | {' | '.join(columns)} |"
@@ -164,12 +163,19 @@ def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]
         yield f"| {thing} | {' | '.join(row)} |"
 
 
-def _over_all_clients(control: Control, scores: RegimeScores, test_per_train: float) -> str:
-    """Difference and word; empty where an arm has no scores."""
+def _over_all_clients(control: Control, scores: RegimeScores, test_per_train: float) -> Difference | None:
+    """Adjusted for the groups; None where an arm has no scores."""
     if not {control.arm, control.control} <= {*scores.arms}:
-        return ""
+        return None
     family = family_of(scores, control.arm, control.control, test_per_train)
-    return next(f"{one} {one.marked}" for one in family if one.group == ALL)
+    return next(one for one in family if one.group == ALL)
+
+
+def _cell(one: Difference | None, n: int) -> str:
+    """Difference and word, with its number of seeds where that is not the one of the column."""
+    if one is None:
+        return "not run"
+    return f"{one} {one.marked}" + ("" if one.n == n else f" (n = {one.n})")
 
 
 def family_of(scores: RegimeScores, arm: str, control: str, test_per_train: float) -> list[Difference]:

@@ -255,7 +255,7 @@ def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, Modu
     assert "| head averaging, told the orders | 6 |" in written
 
 
-def test_the_overview_has_a_column_per_regime_with_all_its_arms(
+def test_the_overview_has_a_column_per_regime_and_says_what_was_not_run(
     scripts: Mapping[str, ModuleType], tmp_path: Path
 ) -> None:
     arms = dict.fromkeys(("as in the paper, gamma .1", "Sheaf-DMFL-Att", "head averaging", "local"), 0.4)
@@ -266,6 +266,7 @@ def test_the_overview_has_a_column_per_regime_with_all_its_arms(
         "encoders only": tuple(0.5 + 0.01 * (seed % 3) for seed in SEEDS),
     }
     ledger = kept(scripts, tmp_path / "x", "blockage", scores)
+    ledger.put([row(scripts, "blockage", "as in the paper, gamma .23", 0, "all clients", 0.4)])
     head, _, *rows = scripts["controls"].overview_rows("sharing", ledger, {"blockage": 0.0, "drones": 0.0})
     assert list(scripts["controls"].overview_rows("orders", ledger, {"blockage": 0.0})) == []
     assert head == "| What is praised | `blockage` (n = 6) |"
@@ -273,6 +274,12 @@ def test_the_overview_has_a_column_per_regime_with_all_its_arms(
     assert words["sharing encoders"].endswith("**better**")
     assert words["the coupling, with our settings"].endswith("**worse**")
     assert words["twice the compute"].endswith("not shown")
+    assert words["the coupling, as printed, gamma .23"].endswith("not shown (n = 1)")
+    del scores["head averaging"]
+    rows = scripts["controls"].overview_rows(
+        "sharing", kept(scripts, tmp_path / "y", "blockage", scores), {"blockage": 0.0}
+    )
+    assert "| averages of heads | not run |" in [*rows]
 
 
 def test_curves_have_a_column_per_value_and_a_picture(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
