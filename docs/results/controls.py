@@ -43,6 +43,7 @@ _INDEPENDENT = (
     "the coupling as printed in the place of averages, from independent heads",
 )
 _GROUPS = ("group averaging", "head averaging", "averages over a whole group, with its bytes")
+_SKY = (*_SHARING, _INDEPENDENT, _PROTOTYPES, _GROUPS)
 #: What decides where base stations number their beams in orders of their own: what those gain that are told,
 _TOLD = (
     ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
@@ -119,16 +120,13 @@ CONTROLS = tuple(
             ),
         ),
         "blockage": (*_SHARING, _PROTOTYPES, _GROUPS),
-        "drones": (*_SHARING, _INDEPENDENT, _PROTOTYPES, _GROUPS),
+        "drones": _SKY,
         "drones_occluded": (
-            *_SHARING,
-            _INDEPENDENT,
-            _PROTOTYPES,
-            _GROUPS,
+            *_SKY,
             ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
             ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
         ),
-        "drones_views": (*_SHARING, _INDEPENDENT, _PROTOTYPES, _GROUPS),
+        "drones_views": _SKY,
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS),
         "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD),
         "drones_sizes_scarce": (*_TOLD, *_LEARNED, _OR_TOLD),
@@ -151,7 +149,8 @@ def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]
         controls = {one.thing: one for one in CONTROLS if one.regime == regime}
         if not {*things} <= {*controls}:
             continue
-        found = [_over_all_clients(controls[thing], ledger.of(regime), ratio) for thing in things]
+        families = [family_of_control(controls[thing], ledger, ratio) for thing in things]
+        found = [next((one for one in family if one.group == ALL), None) for family in families]
         n = max((one.n for one in found if one), default=0)
         if n:
             columns[f"`{regime}` (n = {n})"] = [_cell(one, n) for one in found]
@@ -161,14 +160,6 @@ def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]
     yield "|---" * (1 + len(columns)) + "|"
     for thing, *row in zip(things, *columns.values(), strict=True):
         yield f"| {thing} | {' | '.join(row)} |"
-
-
-def _over_all_clients(control: Control, scores: RegimeScores, test_per_train: float) -> Difference | None:
-    """Adjusted for the groups; None where an arm has no scores."""
-    if not {control.arm, control.control} <= {*scores.arms}:
-        return None
-    family = family_of(scores, control.arm, control.control, test_per_train)
-    return next(one for one in family if one.group == ALL)
 
 
 def _cell(one: Difference | None, n: int) -> str:
@@ -183,11 +174,16 @@ def family_of(scores: RegimeScores, arm: str, control: str, test_per_train: floa
     return adjusted([difference(scores, arm, control, group, test_per_train) for group in scores.groups])
 
 
+def family_of_control(control: Control, ledger: Ledger, test_per_train: float) -> list[Difference]:
+    """Differences of all groups, adjusted for their number; empty until both arms have scores."""
+    scores = ledger.of(control.regime)
+    if not {control.arm, control.control} <= {*scores.arms}:
+        return []
+    return family_of(scores, control.arm, control.control, test_per_train)
+
+
 def control_rows(control: Control, ledger: Ledger, test_per_train: float) -> Iterator[str]:
     """A row of the table, once both arms have scores; p values are adjusted for the groups of the row."""
-    scores = ledger.of(control.regime)
-    named = f"| `{control.regime}` | {control.thing} | {control.arm} | {control.control} |"
-    if not {control.arm, control.control} <= set(scores.arms):
-        return
-    family = family_of(scores, control.arm, control.control, test_per_train)
-    yield f"{named} {'; '.join(f'{one.group}: {one} {one.word}' for one in family)} |"
+    if family := family_of_control(control, ledger, test_per_train):
+        named = f"| `{control.regime}` | {control.thing} | {control.arm} | {control.control} |"
+        yield f"{named} {'; '.join(f'{one.group}: {one} {one.word}' for one in family)} |"
