@@ -232,6 +232,19 @@ def test_what_was_tried_is_read_back(scripts: Mapping[str, ModuleType], tmp_path
     assert "| local | 0.003 | 0.1 | .500 | 3 | .400 |" in again.markdown("sky")
 
 
+def test_no_search_stopped_while_an_edge_was_clearly_the_best(scripts: Mapping[str, ModuleType]) -> None:
+    steps = scripts["steps"]
+    table = steps.StepTable(RESULTS / "steps.csv")
+    for search in scripts["make"].SEARCHES:
+        for arm in table.chosen(search):
+            mine = [one for one in table.of(search) if one.arm == arm and one.score == one.score]
+            for size in ("encoder", "head"):
+                best: dict[float, float] = {}
+                for one in mine:
+                    best[getattr(one, size)] = max(one.score, best.get(getattr(one, size), 0.0))
+                assert steps.widened(best) == tuple(sorted(best)), (search, arm, size)
+
+
 def test_the_page_is_what_is_kept_makes_of_it(scripts: Mapping[str, ModuleType]) -> None:
     make = scripts["make"]
     kept_here = (scripts["ledger"].Ledger(make.SCORES), scripts["steps"].StepTable(make.STEPS))
