@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +28,8 @@ DPI = 100
 #: Most base stations in one picture.
 MOST_CLIENTS = 4
 LONGEST_S = 120.0
+#: Characters of what a failing ffmpeg says that a message repeats.
+SAID_CHARACTERS = 240
 
 #: Called after every picture: number of pictures so far, and of all pictures.
 Drawn = Callable[[int, int], None]
@@ -50,7 +55,7 @@ def animate_run(
         Path of the file.
 
     Raises:
-        ConfigError: no such client, no world, a duration or name that cannot be, or no ffmpeg for `.mp4`.
+        ConfigError: no such client, no world, a duration or name that cannot be, or no ffmpeg for `.mp4` that works.
         DataError: a file of the run is damaged.
     """
     if not 0.0 < seconds <= LONGEST_S:
@@ -73,6 +78,12 @@ def animate_run(
         _write(pictures, _writer(out, fps), out, drawn)
     except OSError as error:
         raise ConfigError(f"--out {out} cannot be written ({error.strerror or error}); choose another") from None
+    except subprocess.CalledProcessError as error:
+        said = " ".join(error.stderr.split())[:SAID_CHARACTERS].rstrip(".") or f"exit code {error.returncode}"
+        raise ConfigError(
+            f"--out {out} cannot be written, because ffmpeg failed ({said}); write"
+            f" {out.with_suffix('.gif').name} instead"
+        ) from None
     return out
 
 
@@ -107,8 +118,20 @@ def _writer(out: Path, fps: int) -> AbstractMovieWriter:
 
 
 def _write(pictures: FilmPictures, writer: AbstractMovieWriter, out: Path, drawn: Drawn) -> None:
-    with replacing(out) as partial, writer.saving(pictures.figure, str(partial), DPI):
+    with replacing(out) as partial, _without_log(), writer.saving(pictures.figure, str(partial), DPI):
         for index in range(len(pictures)):
             pictures.draw(index)
             writer.grab_frame()
             drawn(index + 1, len(pictures))
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """Context in which matplotlib does not also log what a failing ffmpeg says, which its error holds."""
+    log = logging.getLogger("matplotlib.animation")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)

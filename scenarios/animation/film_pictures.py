@@ -93,7 +93,7 @@ def _draw_station(film: StationFilm, index: int, ax: Axes) -> None:
         ax.text(
             0.98,
             0.97,
-            "WARNING: blockage soon",
+            f"WARNING: {film.event} soon",
             transform=ax.transAxes,
             ha="right",
             va="top",
@@ -163,7 +163,7 @@ def _draw_network(network: NetworkFilm, share: float, ax: Axes) -> None:
 
 
 def _edges(network: NetworkFilm) -> dict[tuple[NodeId, NodeId], float]:
-    """Edge -> share of packets lost in its worse direction."""
+    """Edge -> share lost in its worse direction."""
     ends = {(min(one), max(one)) for one in [*network.loss, *(flight.ends for flight in network.flights)]}
     return {
         (one, other): max(network.loss.get((one, other), 0.0), network.loss.get((other, one), 0.0))
@@ -199,7 +199,7 @@ def _legend(films: Sequence[StationFilm], network: NetworkFilm | None) -> list[A
         handles.append(Line2D([], [], ls="", marker="X", ms=6, mfc=LOST, mec=PAPER, label="loses packets"))
     losses = _edges(network).values()
     if any(losses):
-        label = f"edge that lost packets (up to {max(losses):.1%})"
+        label = f"edge with losses (up to {max(losses):.1%})"
         handles.append(Line2D([], [], color=LOST, ls="--", lw=2.0, label=label))
     if not all(losses):
         handles.append(Line2D([], [], color=MUTED, lw=1.0, label="edge without losses"))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import NodeId
+from ...emulator.contracts import DataError, NodeId
 from ...emulator.network.channels.link_state import LinkState
+from ...emulator.regular_file import is_regular, read_regular
+from ..report.round_records import Diagnostics
+from ..report.run_records import DIAGNOSTICS
 from ..running.link_states import read_link_states
-from ..running.metric_rows import metric_rows
+from ..running.metric_rows import METRICS, metric_rows
+from ..running.stored_run import MAX_METRICS_BYTES
 
 Direction = tuple[NodeId, NodeId]
 
@@ -45,7 +49,7 @@ class NetworkFilm:
 
     Attributes:
         groups: group of every node, by its number.
-        loss: sender and receiver -> share of packets that were lost in the whole run.
+        loss: sender and receiver -> share of packets, or messages, that were lost in the whole run.
         flights: radio messages of one round, in the order of their starts; none where the run kept none.
     """
 
@@ -97,14 +101,47 @@ def network_film(folder: Path) -> NetworkFilm:
 
     Args:
         folder: of the run.
+
+    Raises:
+        DataError: one of these files is damaged.
     """
     ends_s: dict[int, float] = {}
     groups: dict[NodeId, str] = {}
-    for row in metric_rows(folder):
-        groups[row["client"]] = row["group"]
-        ends_s[row["round"]] = max(row["time_s"], ends_s.get(row["round"], 0.0))
-    flights = _first_round(read_link_states(folder / "links.jsonl"), sorted(ends_s.values()))
-    return NetworkFilm(dict(sorted(groups.items())), _loss(folder / "diagnostics.json"), flights)
+    with _damage_named(folder / METRICS):
+        for row in metric_rows(folder):
+            groups[row["client"]] = row["group"]
+            ends_s[row["round"]] = max(row["time_s"], ends_s.get(row["round"], 0.0))
+    with _damage_named(folder / "links.jsonl") as path:
+        flights = _first_round(read_link_states(path), sorted(ends_s.values()))
+        _check_nodes((flight.ends for flight in flights), groups)
+    with _damage_named(folder / DIAGNOSTICS) as path:
+        loss = _loss(path)
+        _check_nodes(loss, groups)
+    return NetworkFilm(dict(sorted(groups.items())), loss, flights)
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[Path]:
+    """Context in which a file is read, so that what a damaged one raises becomes a sentence that names it.
+
+    Raises:
+        DataError: it is damaged.
+    """
+    try:
+        yield path
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        why = " ".join(str(error).split())[:240]
+        raise DataError(f"{path} cannot be read ({type(error).__name__}: {why}); run the scenario again") from None
+
+
+def _check_nodes(ends: Iterable[Direction], groups: Mapping[NodeId, str]) -> None:
+    """Refuse nodes that have no place in the picture.
+
+    Raises:
+        ValueError: naming the first of them.
+    """
+    if unknown := [node for direction in ends for node in direction if node not in groups]:
+        raise ValueError(f"node {unknown[0]} has no row in {METRICS}")
 
 
 def _first_round(states: Iterable[LinkState], ends_s: list[float]) -> tuple[Flight, ...]:
@@ -122,11 +159,8 @@ def _first_round(states: Iterable[LinkState], ends_s: list[float]) -> tuple[Flig
 
 
 def _loss(path: Path) -> dict[Direction, float]:
-    """Share of lost packets by direction; nothing for a run of before there were diagnostics."""
-    if not path.is_file():
+    """Share of what was lost by direction; nothing for a run of before there were diagnostics."""
+    if not is_regular(path):
         return {}
-    edges: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")).get("edges", [])
-    return {
-        (edge["sender"], edge["receiver"]): edge["lost_packets"] / edge["packets"] if edge["packets"] else 0.0
-        for edge in edges
-    }
+    diagnostics = Diagnostics.model_validate_json(read_regular(path, MAX_METRICS_BYTES))
+    return {(edge.sender, edge.receiver): edge.loss for edge in diagnostics.edges}

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from ...datasets.windows.samples import Samples
-from ...emulator.contracts import ConfigError, NodeId
+from ...emulator.contracts import ConfigError, DataError, NodeId
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.radio.antenna import steering_vector
+from ...emulator.regular_file import reason
 from ...emulator.world.scene import Scene, blockers
 from ..recording.recorded_site import RecordedSite
 from ..recording.world_file import WorldFile
 from ..schema.scenario import Scenario
-from ..tasks.task_spec import SensorTask
+from ..tasks.task_spec import ForecastTask, SensorTask
 from ..wiring.data import ClientData, load_data
 from ..wiring.evaluation import in_pieces
 from ..wiring.members import Member, members_of
@@ -41,7 +42,8 @@ class StationFilm:
         name: description of the base station.
         scene: its surroundings at F instants.
         blocked: [F] bool, whether a box stands in the line of sight.
-        warned: [F] bool, whether its model predicts a blockage; None: its answers are no warnings, or it has no model.
+        event: what its model warns of, such as "blockage".
+        warned: [F] bool, whether it warns; None: its answers are no warnings, or it has no model.
         best_sine: [F] direction sine of the best beam; None where no beams were recorded.
         chosen_sine: [F] that of the beam that its model chooses; None as for `warned`.
     """
@@ -50,6 +52,7 @@ class StationFilm:
     name: str
     scene: Scene
     blocked: NDArray[np.bool_]
+    event: str
     warned: NDArray[np.bool_] | None
     best_sine: NDArray[np.float64] | None
     chosen_sine: NDArray[np.float64] | None
@@ -72,6 +75,7 @@ def station_films(
 
     Raises:
         ConfigError: no such client, or a scenario without a world.
+        DataError: a model or a recording is damaged.
     """
     if scenario.data.source != "world":
         raise ConfigError(
@@ -96,6 +100,7 @@ def station_films(
                 stations[data.clients[client].station_index],
                 world,
                 models.get(client),
+                scenario.decision.warn_above_logit,
                 (n_frames, every),
             )
             for client in clients
@@ -113,6 +118,7 @@ def _film(
     station: RecordedStation,
     world: WorldFile,
     model: Path | None,
+    warn_above_logit: float,
     length: tuple[int, int],
 ) -> StationFilm:
     n_frames, every = length
@@ -124,7 +130,7 @@ def _film(
     blocked = np.asarray(blockers(scene).any(axis=1))
     shown = shown_frames(blocked, samples.sequence, n_frames)
     cut = samples.take(np.arange(shown.start, shown.stop))
-    warned, chosen = _answers(member, cut, model)
+    warned, chosen = _answers(member, cut, model, warn_above_logit)
     sines = _main_sines(site.codebook)
     best = station.read("best_beam")[rows[shown]] if "best_beam" in station.field_names else None
     return StationFilm(
@@ -132,6 +138,7 @@ def _film(
         name=site.name,
         scene=scene.frames(shown),
         blocked=blocked[shown],
+        event="outage" if isinstance(member.task, ForecastTask) else "blockage",
         warned=warned,
         best_sine=None if best is None else sines[best],
         # a smaller codebook has every second, fourth or eighth beam of the recorded one
@@ -165,18 +172,24 @@ def shown_frames(blocked: NDArray[np.bool_], sequence: NDArray[np.int64], n_fram
 
 
 def _answers(
-    member: Member, samples: Samples, model: Path | None
+    member: Member, samples: Samples, model: Path | None, warn_above_logit: float
 ) -> tuple[NDArray[np.bool_] | None, NDArray[np.int64] | None]:
     """[F] warnings and [F] chosen beams of the codebook, as far as the task's answers are such."""
     task = member.task
     if model is None or not isinstance(task, SensorTask):
         return None, None
-    session = OnnxSession(model)
+    try:
+        session = OnnxSession(model)
+    except Exception as error:  # noqa: BLE001 - onnxruntime has a class of its own for every cause
+        raise DataError(f"{model} is no model of a run ({reason(error)}); run the scenario again") from None
     pieces = [
         session.run({str(name): values for name, values in inputs.items() if name in session.input_names})
         for inputs in in_pieces(samples)
     ]
     logits = np.concatenate(pieces)
+    # as a replay counts them: forecasts warn where users are prepared, others from the even chance on
+    if isinstance(task, ForecastTask):
+        return task.warning_logits(logits) > warn_above_logit, None
     if task.decision == "handover":
         return logits[:, 0] > 0.0, None
     beams = task.known_beams(samples)

@@ -109,11 +109,13 @@ def draw_street_calibration(calibration: StreetCalibration) -> Figure:
     ax = figure.add_subplot()
     for sensor in STYLES:
         _draw_ours(calibration, sensor, ax)
-        _draw_published(sensor, calibration.rate_hz, ax)
+        _draw_published(sensor, ax)
     ax.axhline(CHANCE, color="#555555", lw=1.0, ls=":")
     ax.annotate("chance", (0.75, CHANCE), xytext=(0, 3), textcoords="offset points", ha="center", color="#555555")
-    ax.set_xlim(0.05, 1.05)
-    ax.set_xticks(np.arange(1, 11) / 10)
+    ahead_s = [horizon / calibration.rate_hz for curve in calibration.curves for horizon in curve.horizons]
+    longest_s = max([1.0, *ahead_s])
+    ax.set_xlim(max(0.0, min([0.1, *ahead_s]) - 0.05), longest_s + 0.05)
+    ax.set_xticks(np.arange(1, 11) / 10 * np.ceil(longest_s))
     ax.set_ylim(40.0, 100.0)
     ax.set_xlabel("prediction horizon [s]")
     ax.set_ylabel("balanced accuracy on held-out time [%]")
@@ -137,12 +139,12 @@ def _draw_ours(calibration: StreetCalibration, sensor: Modality, ax: Axes) -> No
     ax.plot(ahead_s, mean, color=color, marker=marker, ms=5, lw=2.0, label=name)
 
 
-def _draw_published(sensor: Modality, rate_hz: float, ax: Axes) -> None:
+def _draw_published(sensor: Modality, ax: Axes) -> None:
     _, color, marker = STYLES[sensor]
-    for horizon, share in PUBLISHED_BLOCKAGE[sensor].items():
+    for horizon_s, share in PUBLISHED_BLOCKAGE[sensor].items():
         bar = 100.0 * np.array([[share.mean - share.lowest], [share.highest - share.mean]])
         ax.errorbar(
-            horizon / rate_hz + OFFSET_S[sensor],
+            horizon_s + OFFSET_S[sensor],
             100.0 * share.mean,
             # some publications give a mean only
             yerr=bar if bar.any() else None,

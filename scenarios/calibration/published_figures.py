@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,21 +21,27 @@ class PublishedShare:
     highest: float
 
 
-#: Sensor -> prediction horizon in frames at about 10 Hz -> accuracy.
+#: Sensor -> prediction horizon in s, published as 1, 5 and 10 frames at about 10 Hz -> accuracy.
 #: LiDAR: scenarios 24-29, arXiv 2111.09581. Power: scenarios 17-22, arXiv 2111.08242. Camera: scenarios 17-22, rounded.
-PUBLISHED_BLOCKAGE: Mapping[str, Mapping[int, PublishedShare]] = {
+PUBLISHED_BLOCKAGE: Mapping[str, Mapping[float, PublishedShare]] = {
     "lidar": {
-        1: PublishedShare(0.926, 0.875, 0.962),
-        5: PublishedShare(0.907, 0.865, 0.945),
-        10: PublishedShare(0.844, 0.794, 0.887),
+        0.1: PublishedShare(0.926, 0.875, 0.962),
+        0.5: PublishedShare(0.907, 0.865, 0.945),
+        1.0: PublishedShare(0.844, 0.794, 0.887),
     },
-    "camera": {1: PublishedShare(0.90, 0.90, 0.90), 10: PublishedShare(0.80, 0.80, 0.80)},
+    "camera": {0.1: PublishedShare(0.90, 0.90, 0.90), 1.0: PublishedShare(0.80, 0.80, 0.80)},
     "rf": {
-        1: PublishedShare(0.913, 0.833, 0.982),
-        5: PublishedShare(0.621, 0.467, 0.747),
-        10: PublishedShare(0.511, 0.450, 0.587),
+        0.1: PublishedShare(0.913, 0.833, 0.982),
+        0.5: PublishedShare(0.621, 0.467, 0.747),
+        1.0: PublishedShare(0.511, 0.450, 0.587),
     },
 }
+
+
+def published_blockage(sensor: str, horizon_s: float) -> PublishedShare | None:
+    """Published accuracy of a sensor at a prediction horizon, or None; a world may have frames at other times."""
+    shares = PUBLISHED_BLOCKAGE.get(sensor, {})
+    return next((share for at_s, share in shares.items() if math.isclose(at_s, horizon_s)), None)
 
 
 @dataclass(frozen=True, slots=True)

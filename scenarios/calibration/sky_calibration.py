@@ -92,16 +92,13 @@ class SiteFigures:
     Attributes:
         scores: split -> predictor -> scores; neighbors over all folds, models on the first of three folds.
         persistence: share of frames with the same best beam as `lag` frames before, for every lag of `LAGS`.
-        majority: share of the most frequent beam.
-        n_samples, n_flights, n_classes: counts of the recording; classes are beams that are the best at least once.
+        n_samples, n_flights: counts of the recording.
     """
 
     scores: Mapping[Split, Mapping[str, BeamScores]]
     persistence: tuple[float, ...]
-    majority: float
     n_samples: int
     n_flights: int
-    n_classes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +135,6 @@ class SkyFigures:
     def persistence(self, lag: int) -> tuple[float, float]:
         """Mean and standard deviation of beam persistence at a lag of `LAGS`."""
         return _mean_and_std([site.persistence[LAGS.index(lag)] for site in self.sites])
-
-    def majority(self) -> tuple[float, float]:
-        """Mean and standard deviation of the share of the most frequent beam."""
-        return _mean_and_std([site.majority for site in self.sites])
 
 
 def calibrate_sky(
@@ -267,10 +260,8 @@ def _site(
     figures = SiteFigures(
         scores=scores,
         persistence=tuple(_same_share(label, sequence, lag) for lag in LAGS),
-        majority=float(np.bincount(label).max() / len(label)),
         n_samples=len(windows),
         n_flights=len(np.unique(sequence)),
-        n_classes=len(np.unique(label)),
     )
     # the last split is "flights", so `image`, `train` and `test` belong to it
     points = []

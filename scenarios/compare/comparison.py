@@ -39,7 +39,14 @@ def _flat_items(tables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(value, Mapping):
             yield from ((f"{key}.{inner}", nested) for inner, nested in _flat_items(value))
         else:
-            yield key, value
+            yield key, _with_lists(value)
+
+
+def _with_lists(value: Any) -> Any:
+    """The value with lists in place of tuples, so that it equals what is read back from TOML and JSON."""
+    if isinstance(value, Mapping):
+        return {key: _with_lists(item) for key, item in value.items()}
+    return [_with_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 FlatEdits = Annotated[Edits, pydantic.BeforeValidator(_flat)]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..report.figure_style import COLUMN_WIDTHS_IN, figure_style, inline_svg
 from ..report.html_page import PageFacts, PageFigure, PagePart, PageSection, PageTable, PageText, html_page
+from ..report.shown_scores import heading
 from ..tasks.task_table import TASKS
 from .comparison_tables import failure_lines, legend, result_tables
 from .differences import notes
-from .result_table import ResultTable, figure_of, group_names, heading, name_cells, name_heads, number
+from .result_table import ResultTable, figure_of, group_names, name_cells, name_heads, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +63,7 @@ def _facts(results: Mapping[str, Any]) -> dict[str, str]:
     software = {
         name: environment[name] for name in ("sheafedge", "commit", "code", "torch", "python") if name in environment
     }
-    machine = [str(environment[name]) for name in ("device", "processor", "machine", "cpus") if name in environment]
+    machine = [_listed(environment[name]) for name in ("device", "processor", "machine", "cpus") if name in environment]
     return {
         "scenario": results["scenario"],
         "task": TASKS[results["task"]].title,
@@ -76,7 +77,7 @@ def _facts(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _listed(value: object) -> str:
-    """A version; several where runs were made with several."""
+    """A fact of the environment; several where runs were made with several versions, or on several machines."""
     return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from ...emulator.contracts import ConfigError, DataError, SheafedgeError
-from ...emulator.regular_file import read_regular
+from ...emulator.contracts import ConfigError, SheafedgeError
 from ...emulator.whole_file import write_whole
-from ..report.figure_style import save_figure
+from ..report.figure_style import Format, save_figure
 from .comparison_page import ComparisonFigure, comparison_page
 from .comparison_tables import has_servers, markdown
 from .curves import curves_of
 from .difference_figures import draw_differences
-from .differences import with_differences
 from .figures import Axis, draw_costs, draw_curves, draw_varied
 from .latex_tables import latex
 from .long_form import long_form
+from .stored_results import stored_results
 
 #: What to do about a folder that cannot be used.
 ELSEWHERE = "choose another with --out"
-RESULTS, REPORT = "results.json", "report.html"
-#: Results of hundreds of methods and seeds take some megabytes.
-MAX_RESULTS_BYTES = 1 << 28
+REPORT = "report.html"
+#: Names of all figures that a comparison can have.
+FIGURES = frozenset({"differences", *(f"curves-{axis}" for axis in get_args(Axis)), "costs", "vary"})
 _OVER = {"rounds": "rounds of training", "bytes": "bytes sent by all nodes", "time": "simulated time"}
-_KEYS = ("name", "scenario", "task", "split", "scored", "seeds", "entries", "failures", "comparison", "environment")
 
 
 def write_comparison_report(folder: Path) -> Path:
@@ -43,33 +40,13 @@ def write_comparison_report(folder: Path) -> Path:
 
     Raises:
         DataError: no comparison is stored there, or a file of it is damaged.
-        ConfigError: the folder cannot be written.
+        ConfigError: its task is one of a plugin that is not loaded, or the folder cannot be written.
     """
     results = stored_results(folder)
     with writing(folder):
         write_tables(results, folder)
         write_figures(results, folder)
     return folder / REPORT
-
-
-def stored_results(folder: Path) -> dict[str, Any]:
-    """Content of `results.json` of a comparison, with differences whatever version wrote it.
-
-    Raises:
-        DataError: the file is missing, damaged, or not written by a comparison.
-    """
-    path = folder / RESULTS
-    try:
-        results = json.loads(read_regular(path, MAX_RESULTS_BYTES))
-        if lacking := [key for key in _KEYS if key not in results]:
-            raise ValueError(f"it has no {lacking[0]}")
-        return with_differences(results)
-    # what a file of another shape lacks raises one of the last four
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, StopIteration) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        raise DataError(
-            f"{path} is no result of a comparison ({reason}); sheafedge compare with the same arguments writes it again"
-        ) from None
 
 
 def write_tables(results: Mapping[str, Any], folder: Path) -> None:
@@ -80,10 +57,14 @@ def write_tables(results: Mapping[str, Any], folder: Path) -> None:
 
 
 def write_figures(results: Mapping[str, Any], folder: Path) -> None:
-    """Write the figures as PNG, SVG and PDF, and the page that shows them."""
+    """Write the figures as PNG, SVG and PDF, and the page that shows them; remove those of before that are none now."""
     figures = list(_figures(results, folder / "runs"))
     for one in figures:
         save_figure(one.figure, folder / one.name)
+    # a comparison that was made again may vary nothing any more, or have no server
+    for name in FIGURES - {one.name for one in figures}:
+        for kind in get_args(Format):
+            (folder / f"{name}.{kind}").unlink(missing_ok=True)
     write_whole(folder / REPORT, comparison_page(results, figures))
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from ...models.algorithms.algorithm import SHARED_MODELS
 from ...models.algorithms.algorithm_table import ALGORITHMS
+from ..report.shown_scores import heading
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
 from .difference_tables import difference_tables
 from .differences import notes, with_differences
-from .result_table import ResultTable, figure_of, group_names, heading, name_cells, name_heads, number, shown_value
+from .result_table import ResultTable, figure_of, group_names, name_cells, name_heads, number, shown_value
 from .results import ALL_CLIENTS
 
 _SPLITS = {
@@ -53,11 +54,11 @@ def markdown(results: Mapping[str, Any]) -> str:
 
 def legend(results: Mapping[str, Any]) -> str:
     """Sentences about the scored samples and the meaning of the figures."""
-    n_seeds, split = len(results["seeds"]), _SPLITS[results["split"]]
+    n_seeds, split = len(results["seeds"]), _SPLITS.get(results["split"], results["split"])
     scored = f"{'validation samples' if results['scored'] == 'validation' else 'held-out samples'} ({split})"
     over = f"mean±standard deviation over {n_seeds} seeds" if n_seeds > 1 else f"seed {results['seeds'][0]}"
     text = f"Scenario {results['scenario']}, {scored}. Means over a group's clients: {over}."
-    if tuning := results["tuning"]:
+    if tuning := results.get("tuning"):  # results of the first version have none
         text += f" Chosen per method on {tuning['scored']} samples: {', '.join(tuning['grid'])}."
     return text
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tasks.task_table import TASKS
-from .results import ALL_CLIENTS
+from .results import ALL_CLIENTS, complete_runs
 from .stored_runs import stored_rounds, stored_summary
 
 Array = NDArray[np.float64]
@@ -61,8 +61,7 @@ def curves_of(results: Mapping[str, Any], folder: Path) -> list[Curve]:
 
 
 def _mean_curve(entry: Mapping[str, Any], folder: Path) -> Curve:
-    done = entry["facts"]["bytes"]["values"]  # seeds that did not fail
-    runs = [_run_curve(folder / name) for seed, name in entry["runs"].items() if seed in done]
+    runs = [_run_curve(folder / name) for name in complete_runs(entry).values()]
     return Curve(
         method=entry["arm"],
         rounds=np.array(runs[0].rounds, dtype=float),

@@ -7,10 +7,11 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from ..report.figure_style import COLUMN_WIDTHS_IN, INK, Columns, figure_style, new_figure
+from ..report.shown_scores import heading
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
 from .figures import PANELS_IN_A_ROW, TITLE_IN, line_styles
-from .result_table import figure_of, group_names, heading, shown_value
+from .result_table import figure_of, group_names, shown_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

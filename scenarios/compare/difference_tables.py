@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..report.shown_scores import heading
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
-from .result_table import ResultTable, figure_of, group_names, heading, name_cells, name_heads, number
+from .result_table import ResultTable, figure_of, group_names, name_cells, name_heads, number
 
 
 def difference_tables(results: Mapping[str, Any]) -> list[ResultTable]:

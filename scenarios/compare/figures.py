@@ -10,10 +10,11 @@ import numpy as np
 
 from ..report.figure_style import COLUMN_WIDTHS_IN, MUTED, Columns, SeriesStyle, figure_style, new_figure, series_style
 from ..report.report_figure import whole_numbers
+from ..report.shown_scores import heading, limit_scores
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
 from .curves import Array, Curve
-from .result_table import group_names, heading
+from .result_table import figure_of, group_names
 from .results import ALL_CLIENTS
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ PANEL_IN, AROUND_IN, LEGEND_IN = 1.55, 0.75, 0.14
 LETTER_IN, LINE_LETTERS = 0.055, 9
 #: Width of a letter of a title in inches.
 TITLE_IN = 0.062
-#: Margin around the range [0, 1] of a score.
-MARGIN = 0.02
 #: Varied numbers closer than this share of their range are drawn evenly spaced.
 CLOSE = 1 / 15
 #: Horizontal offset between error bars of methods, as a share of the range.
@@ -77,11 +76,8 @@ def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis)
             panel.set_xlim(left=0)
         _draw_baseline(panel, results, group)
         _finish(panel, results, group, LABELS[axis])
-    varied = results["comparison"].get("vary", {}).get(results["vary"], [])
-    # `curves_of` takes the curves at the first varied value
-    at = f", {results['vary']} = {varied[0]}" if varied else ""
-    _limit_scores(panels, results)
-    _add_legend(figure, panels, _title(results) + at)
+    _limit_curves(panels, results, curves, groups)
+    _add_legend(figure, panels, _title_of_curves(results))
     return figure
 
 
@@ -97,8 +93,8 @@ def draw_costs(results: Mapping[str, Any], curves: Sequence[Curve]) -> Figure:
             _make_logarithmic(panel)
         _draw_baseline(panel, results, ALL_CLIENTS)
         _finish(panel, results, ALL_CLIENTS, LABELS[axis])
-    _limit_scores(panels, results)
-    _add_legend(figure, panels, _title(results))
+    _limit_curves(panels, results, curves, [ALL_CLIENTS])
+    _add_legend(figure, panels, _title_of_curves(results))
     return figure
 
 
@@ -116,7 +112,8 @@ def draw_varied(results: Mapping[str, Any]) -> Figure:
             _draw_line(panel, results, entries, places + offset, group, style)
         panel.set_xticks(places, [f"{value:g}" if isinstance(value, float) else str(value) for value in values])
         _finish(panel, results, group, results["vary"])
-    _limit_scores(panels, results)
+    scores = [_first_score(entry, group, results) for entry in results["entries"] for group in groups]
+    limit_scores(panels[0], _first(results), [list(score["values"].values()) for score in scores if score])
     _add_legend(figure, panels, _title(results))
     return figure
 
@@ -145,8 +142,7 @@ def _draw_line(
     group: str,
     style: SeriesStyle,
 ) -> None:
-    key = _first(results).key
-    figures = [entry["groups"].get(group, {}).get("scores", {}).get(key) for entry in entries]
+    figures = [_first_score(entry, group, results) for entry in entries]
     known = [(place, figure) for place, figure in zip(x, figures, strict=True) if figure]
     panel.errorbar(
         [place for place, _ in known],
@@ -159,15 +155,26 @@ def _draw_line(
     )
 
 
+def _first_score(entry: Mapping[str, Any], group: str, results: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Spread of the first score over seeds; None: the method has none in this group."""
+    return figure_of(entry, group, "scores", _first(results))
+
+
 def _draw_baseline(panel: Axes, results: Mapping[str, Any], group: str) -> None:
-    """Draws the score of the persistence baseline, or of the last where there is none, as a level line."""
+    """Draws the score of a baseline as a level line."""
+    name, level = _baseline(results, group)
+    if level is not None:
+        panel.axhline(level, color=MUTED, lw=1.2, ls=":", label=name)
+
+
+def _baseline(results: Mapping[str, Any], group: str) -> tuple[str, float | None]:
+    """Name and score of the persistence baseline, or of the last where there is none; None: it has no score."""
     # the baseline depends on the data alone; the entry with most seeds gives the most reliable mean
     entry = max(results["entries"], key=lambda entry: entry["n"])
     baselines = entry["groups"].get(group, {}).get("baselines", {})
     name = "persistence" if "persistence" in baselines else next(reversed(baselines), "")
     figure = baselines.get(name, {}).get(_first(results).key)
-    if figure:
-        panel.axhline(figure["mean"], color=MUTED, lw=1.2, ls=":", label=name)
+    return name, figure["mean"] if figure else None
 
 
 def _axis_values(curve: Curve, axis: str) -> Array:
@@ -238,11 +245,19 @@ def _title(results: Mapping[str, Any]) -> str:
     return f"{results['name']}: {samples}, {over}"
 
 
-def _limit_scores(panels: Sequence[Axes], results: Mapping[str, Any]) -> None:
-    """Keeps the common axis of scores within [0, 1], which bands may leave; errors have no such limits."""
-    if _first(results).better == "higher":
-        lowest, highest = panels[0].get_ylim()
-        panels[0].set_ylim(max(lowest, -MARGIN), min(highest, 1.0 + MARGIN))
+def _title_of_curves(results: Mapping[str, Any]) -> str:
+    varied = results["comparison"].get("vary", {}).get(results["vary"], [])
+    # `curves_of` takes the curves at the first varied value
+    return _title(results) + (f", {results['vary']} = {varied[0]}" if varied else "")
+
+
+def _limit_curves(
+    panels: Sequence[Axes], results: Mapping[str, Any], curves: Sequence[Curve], groups: Sequence[str]
+) -> None:
+    """Limits the common axis of the scores of these groups, and of their baselines."""
+    scores = [curve.scores[group] for curve in curves for group in groups if group in curve.scores]
+    levels = [level for _, level in (_baseline(results, group) for group in groups) if level is not None]
+    limit_scores(panels[0], _first(results), [*scores, levels])
 
 
 def _make_logarithmic(panel: Axes) -> None:

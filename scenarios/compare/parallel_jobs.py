@@ -64,9 +64,16 @@ class JobProcesses:
         return bool(self._busy)
 
     def begin(self, job: Job) -> None:
-        """Start a job; `has_room` must be true."""
+        """Start a job; `has_room` must be true.
+
+        Raises:
+            SheafedgeError: the process for it died.
+        """
         connection = self._idle.pop() if self._idle else self._started()
-        connection.send(job)
+        try:
+            connection.send(job)
+        except ConnectionError:  # nobody reads the pipe of a process that has died while it was idle
+            raise self._death(connection) from None
         self._busy[connection] = job
 
     def next_ended(self) -> Iterator[tuple[Job, JobOutcome]]:
@@ -79,15 +86,19 @@ class JobProcesses:
             assert isinstance(connection, Connection)
             try:
                 outcome = connection.recv()
-            except EOFError:
-                self._processes[connection].join()
-                code = self._processes[connection].exitcode
-                raise SheafedgeError(
-                    f"a process of --jobs {self._n_processes} died (exit code {code}), perhaps because memory ran out;"
-                    " use fewer --jobs, the same command continues"
-                ) from None
+            except (EOFError, ConnectionError):  # the latter where it died before it had read its job
+                raise self._death(connection) from None
             self._idle.append(connection)
             yield self._busy.pop(connection), outcome
+
+    def _death(self, connection: Connection) -> SheafedgeError:
+        """What there is to say about the process at the other end, which has died."""
+        process = self._processes[connection]
+        process.join()
+        return SheafedgeError(
+            f"a process of --jobs {self._n_processes} died (exit code {process.exitcode}), perhaps because memory ran"
+            " out; use fewer --jobs, the same command continues"
+        )
 
     def _started(self) -> Connection:
         # a forked process would inherit torch with the thread pool and locks of the parent
@@ -109,7 +120,7 @@ def _work(connection: Connection, plugins: Sequence[PluginSource]) -> None:
     # raised as KeyboardInterrupt, on which a run renames its unfinished folder before the process ends
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.unraisablehook = interrupt_again
-    with suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
+    with suppress(EOFError, KeyboardInterrupt, ConnectionError):
         while True:
             connection.send(run_job(connection.recv()))
     gc.freeze()  # the process ends: see `sheafedge.scenarios.entry`

@@ -41,12 +41,6 @@ def number(value: float, column: Column) -> str:
     return text.replace("0.", ".", 1) if text.removeprefix("-").startswith("0.") else text
 
 
-def heading(column: Column) -> str:
-    """Title of a score with its unit."""
-    unit = column.form[column.form.index("}") + 1 :].strip()
-    return f"{column.title} [{unit}]" if unit else column.title
-
-
 def shown_value(value: Any) -> str:
     """Short text of a field's value."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -89,6 +89,12 @@ def _environment(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**found, **({"plugins": plugins} if plugins else {})}
 
 
+def complete_runs(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Seed -> name of the run folder, of the seeds with which an entry of `results.json` did not fail."""
+    done = entry["facts"]["bytes"]["values"]
+    return {seed: name for seed, name in entry["runs"].items() if seed in done}
+
+
 def spread(values: Values) -> dict[str, Any]:
     """Mean, sample standard deviation (None for one seed), number of seeds, and the values themselves."""
     listed = list(values.values())

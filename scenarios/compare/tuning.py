@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...emulator.contracts import ConfigError
 from ...emulator.ownership import owned
 from ...emulator.whole_file import write_whole
+from ..report.shown_scores import heading
+from ..schema.former_names import FORMER_NAMES
 from ..tasks.task_table import TASKS
 from ..workers.ray_cluster import Engine, RayShare
 from .comparison import Comparison, Edits, Tuning, loaded_tables, validated_comparison
 from .comparison_report import ELSEWHERE, writing
 from .execution import ComparisonProgress, execute
-from .plan import planned_runs
-from .result_table import ResultTable, heading, number, shown_value
+from .plan import PlannedRun, planned_runs
+from .result_table import ResultTable, number, shown_value
 from .results import ALL_CLIENTS, results_of
 
 #: The setting with most influence on learning speed, from a third to three times its default.
@@ -44,7 +46,7 @@ def tune(
     first. A combination that fails with one seed is excluded.
 
     Args:
-        comparison: the methods to tune; its `vary` is ignored.
+        comparison: the methods to tune; its `vary` is ignored, and may vary no field of the grid.
         grid: dotted key -> values; the fields of a key "a+b" take the same value.
         seeds: seeds of the search.
         out: folder; None: `runs/tune-NAME`.
@@ -55,15 +57,14 @@ def tune(
 
     Raises:
         OwnedError: another process searches in this folder.
-        ConfigError: an invalid grid, or a method for which every combination failed.
+        ConfigError: an invalid grid, samples other than those of validation, or a method for which every combination
+            failed.
     """
     searched = Tuning(grid={key: tuple(values) for key, values in grid.items()}, seeds=tuple(seeds))
-    combinations = [
-        {field: value for key, value in zip(grid, values, strict=True) for field in _fields(key)}
-        for values in itertools.product(*grid.values())
-    ]
+    combinations = _combinations(searched.grid)
     search = _search(comparison, combinations, seeds)
     runs = planned_runs(search)
+    _check_scored(runs)
     folder = out or default_tuning_folder(comparison)
     with owned(folder, ELSEWHERE, inside=True):
         with writing(folder):
@@ -99,12 +100,30 @@ def tuned_comparison(path: Path) -> Comparison:
     """Comparison of a `tuned.toml`: its methods with the settings that a search chose.
 
     Raises:
-        ConfigError: not a file of `tune`.
+        ConfigError: not a file of `tune`, or not as that wrote it.
     """
     tables = loaded_tables(str(path))
     if "tuning" not in tables:
         raise ConfigError(f"--tuned {path} holds no tuned settings; give the tuned.toml that sheafedge tune wrote")
-    return validated_comparison(tables)
+    tuned = validated_comparison(tables)
+    # a search of an earlier version may have written it
+    methods = {
+        method: {_present_name(field): value for field, value in edits.items()}
+        for method, edits in tuned.methods.items()
+    }
+    for method, edits in methods.items():
+        if lacking := next((field for field in _searched_fields(tuned) if field not in edits), None):
+            raise ConfigError(
+                f"--tuned {path} has no {lacking} for method {method!r}, though it is in its grid; tune again, and"
+                " leave the file as it is"
+            )
+    return tuned.edited({"methods": methods})
+
+
+def _searched_fields(tuned: Comparison) -> list[str]:
+    """Present names of the fields that the search of a tuned comparison chose."""
+    assert tuned.tuning is not None, "a tuned.toml says how it was made"
+    return [_present_name(field) for key in tuned.tuning.grid for field in _fields(key)]
 
 
 def with_tuned_settings(comparison: Comparison, path: Path) -> Comparison:
@@ -116,21 +135,28 @@ def with_tuned_settings(comparison: Comparison, path: Path) -> Comparison:
     tuned = tuned_comparison(path)
     assert tuned.tuning is not None, "a tuned.toml says how it was made"
     chosen = {}
-    for method, edits in comparison.methods.items():
+    # plain values, such as texts for paths, as in the file
+    for method, edits in comparison.tables()["methods"].items():
         if method not in tuned.methods:
             raise ConfigError(
                 f"--tuned {path} has no method {method!r}, only {', '.join(tuned.methods)}; tune it, or leave it out"
             )
         theirs = tuned.methods[method]
-        chosen[method] = {field: theirs[field] for key in tuned.tuning.grid for field in _fields(key)}
+        chosen[method] = {field: theirs[field] for field in _searched_fields(tuned)}
         # the values were chosen under the other edits of the method, and may be bad ones under these
-        if again := next((key for key in edits if key in theirs and edits[key] != theirs[key]), None):
+        mine = {**chosen[method], **edits}
+        if other := next((key for key in {**mine, **theirs} if not _agree_on(key, mine, theirs)), None):
+            has, had = (f"{other} = {of[other]!r}" if other in of else f"no {other}" for of in (mine, theirs))
             raise ConfigError(
-                f"method {method!r} has {again} = {edits[again]!r}, but was tuned with {theirs[again]!r} in "
-                f"{path}; name it"
-                " differently, or tune it again"
+                f"method {method!r} has {has}, but was tuned with {had} in {path}; name it differently, or tune it"
+                " again"
             )
     return _with_chosen(comparison, chosen, tuned.tuning)
+
+
+def _agree_on(key: str, mine: Edits, theirs: Edits) -> bool:
+    """Whether both set a field to the same value, or neither sets it."""
+    return (key in mine) == (key in theirs) and mine.get(key) == theirs.get(key)
 
 
 def tuning_table(tuning: Mapping[str, Any]) -> ResultTable:
@@ -158,8 +184,32 @@ def _fields(key: str) -> list[str]:
     return [field.strip() for field in key.split("+")]
 
 
+def _present_name(field: str) -> str:
+    """Present name of a field that was renamed, where its values are the same."""
+    now = FORMER_NAMES.get(field)
+    return field if now is None or now.advice else now.field
+
+
+def _combinations(grid: Mapping[str, Sequence[Any]]) -> list[Edits]:
+    """All combinations of the values of a grid.
+
+    Raises:
+        ConfigError: a key without values.
+    """
+    for key, values in grid.items():
+        if not values:
+            raise ConfigError(f"--grid {key} needs at least one value, got none; give its values, or leave it out")
+    return [
+        {field: value for key, value in zip(grid, values, strict=True) for field in _fields(key)}
+        for values in itertools.product(*grid.values())
+    ]
+
+
 def _search(comparison: Comparison, combinations: Sequence[Edits], seeds: Sequence[int]) -> Comparison:
     """Comparison of every method with every combination, scored on validation samples."""
+    # refused here: with the chosen values in its methods the comparison would be invalid, after the whole search
+    if again := next((key for key in comparison.vary if key in combinations[0]), None):
+        raise ConfigError(f"vary changes {again}, which --grid changes too; leave it out of one of them")
     for method, edits in comparison.methods.items():
         if again := next((key for key in combinations[0] if key in edits), None):
             raise ConfigError(f"method {method!r} sets {again}, which --grid changes too; leave it out of one of them")
@@ -178,6 +228,20 @@ def _search(comparison: Comparison, combinations: Sequence[Edits], seeds: Sequen
             "reference": "",
         }
     )
+
+
+def _check_scored(runs: Iterable[PlannedRun]) -> None:
+    """Refuse a search on other samples than those of validation: methods and grid are applied after `VALIDATION`.
+
+    Raises:
+        ConfigError: naming the method.
+    """
+    for run in runs:
+        if (scored := run.scenario.data.scored) != VALIDATION["data.scored"]:
+            raise ConfigError(
+                f"data.scored must be 'validation' in a search, got {scored!r} for the method {run.method!r}; leave it"
+                " out of the methods and of --grid"
+            )
 
 
 def _label(method: str, values: Edits) -> str:

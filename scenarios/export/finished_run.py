@@ -13,6 +13,9 @@ from ..running.stored_run import MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import MAX_BYTES, read_toml
 
+#: Files without which a folder is none of a complete run.
+_FILES = ("scenario.toml", "summary.json", "metrics.jsonl")
+
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
@@ -51,6 +54,18 @@ class FinishedRun:
         return path
 
 
+def refuse_incomplete(folder: Path) -> None:
+    """Refuse a folder without the files that every complete run has.
+
+    Raises:
+        ConfigError: one of them is missing.
+    """
+    if missing := [name for name in _FILES if not is_regular(folder / name)]:
+        raise ConfigError(
+            f"{folder} is not the folder of a complete run ({missing[0]} is missing); give one under runs/"
+        )
+
+
 def finished_run(folder: Path, *, needs_models: bool = True) -> FinishedRun:
     """Complete run that is stored in a folder.
 
@@ -62,11 +77,7 @@ def finished_run(folder: Path, *, needs_models: bool = True) -> FinishedRun:
         ConfigError: it is not the folder of a complete run, or has no models.
         DataError: a file of it is damaged.
     """
-    needed = ("scenario.toml", "summary.json", "metrics.jsonl")
-    if missing := [name for name in needed if not is_regular(folder / name)]:
-        raise ConfigError(
-            f"{folder} is not the folder of a complete run ({missing[0]} is missing); give one under runs/"
-        )
+    refuse_incomplete(folder)
     path = folder / "scenario.toml"
     try:
         summary = StoredSummary.model_validate_json(read_regular(folder / "summary.json", MAX_SUMMARY_BYTES))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...emulator.contracts import ConfigError, DataError
-from ...emulator.regular_file import is_regular, read_regular
+from ...emulator.contracts import ConfigError
+from ...emulator.regular_file import is_regular
 from ..compare import tuning
 from ..compare.comparing import default_folder, run_comparison
 from ..compare.comparison import Comparison, Edits, combined_comparison
 from ..compare.comparison_report import write_comparison_report
 from ..compare.comparison_tables import markdown
 from ..compare.execution import ComparisonProgress
-from ..running.stored_run import MAX_SUMMARY_BYTES
+from ..compare.results import complete_runs
+from ..compare.stored_results import RESULTS, stored_results
 from ..schema.scenario import Scenario, load_scenario, shipped_scenarios
 from .data_frames import frame_of
 from .run_result import load_run
@@ -84,13 +84,10 @@ class ComparisonResult:
             ConfigError: pandas is not installed, or no client has a model of this name.
             DataError: a file of a run is damaged.
         """
-        failed = {(one["arm"], one["varied"], one["seed"]) for one in self.results["failures"]}
         rows = []
         for entry in self.results["entries"]:
             varied = {"value": entry["varied"]} if self.results["vary"] else {}
-            for seed, name in entry["runs"].items():
-                if (entry["arm"], entry.get("varied"), int(seed)) in failed:
-                    continue
+            for seed, name in complete_runs(entry).items():
                 frame = load_run(self.folder / "runs" / name).metrics(model)
                 said = {"method": entry["arm"], **varied, "seed": int(seed)}
                 rows += [{**said, **row} for row in frame.to_dict("records")]
@@ -210,7 +207,7 @@ def load_comparison(folder: str | os.PathLike[str]) -> ComparisonResult:
         folder: path of the folder.
 
     Raises:
-        ConfigError: it is not the folder of a comparison.
+        ConfigError: it is not the folder of a comparison, or its task is one of a plugin that is not loaded.
         DataError: its results are damaged.
 
     Examples:
@@ -218,16 +215,10 @@ def load_comparison(folder: str | os.PathLike[str]) -> ComparisonResult:
         >>> load_comparison("runs/compare-digits").results["seeds"]  # after the example of compare
         [0, 1]
     """
-    path = Path(folder) / "results.json"
-    if not is_regular(path):
-        raise ConfigError(f"{folder} is not the folder of a comparison (results.json is missing); give one under runs/")
-    try:
-        results: dict[str, Any] = json.loads(read_regular(path, MAX_SUMMARY_BYTES))
-        result = ComparisonResult(Path(folder), results)
-        repr(result)  # what is not there is noticed here
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"{path} is damaged ({error}); compare again, which repeats no run") from None
-    return result
+    path = Path(folder)
+    if not is_regular(path / RESULTS):
+        raise ConfigError(f"{path} is not the folder of a comparison ({RESULTS} is missing); give one under runs/")
+    return ComparisonResult(path, stored_results(path))
 
 
 def tune(

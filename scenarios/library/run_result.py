@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...emulator.contracts import ConfigError, DataError, NodeId
+from ...emulator.contracts import DataError, NodeId
 from ...emulator.edge.precisions import TRAINED, precision_named
-from ...emulator.regular_file import is_regular, read_regular
+from ...emulator.regular_file import read_regular
+from ..export.finished_run import finished_run, refuse_incomplete
 from ..running.stored_run import MAX_SUMMARY_BYTES, StoredSummary
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
     from ..export.bundles import ExportedBundle
     from .trained_model import TrainedModel
-
-#: Files without which a folder is none of a complete run.
-_FILES = ("scenario.toml", "summary.json", "metrics.jsonl")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -116,7 +114,6 @@ class RunResult:
         Raises:
             ConfigError: the run exported no model of this client.
         """
-        from ..export.finished_run import finished_run
         from .trained_model import TrainedModel
 
         run = finished_run(self.folder)
@@ -168,7 +165,6 @@ class RunResult:
         """
         from ..export.bundles import export_bundles
         from ..export.export_source import ExportRequest
-        from ..export.finished_run import finished_run
         from ..export.precision_choice import AUTO
         from ..wiring.torch_setup import one_torch_thread
 
@@ -204,8 +200,7 @@ def load_run(folder: str | os.PathLike[str]) -> RunResult:
         'sheaf_dmfl'
     """
     path = Path(folder)
-    if missing := [name for name in _FILES if not is_regular(path / name)]:
-        raise ConfigError(f"{path} is not the folder of a complete run ({missing[0]} is missing); give one under runs/")
+    refuse_incomplete(path)
     try:
         summary = json.loads(read_regular(path / "summary.json", MAX_SUMMARY_BYTES))
         StoredSummary.model_validate(summary)

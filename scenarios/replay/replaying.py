@@ -79,7 +79,7 @@ class ReplayRequest:
         """Fault generator at the start of its random streams.
 
         Raises:
-            ConfigError: an invalid --drop or --loss.
+            ConfigError: an invalid --drop, --loss or --seed.
         """
         return SensorFaults([parsed_break(text) for text in self.drop], self.loss, self.seed)
 

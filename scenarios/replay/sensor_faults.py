@@ -64,7 +64,7 @@ class SensorFaults:
         n_broken: frames so far that a broken sensor did not give.
 
     Raises:
-        ConfigError: a probability outside of [0, 1).
+        ConfigError: a probability outside of [0, 1), or a negative seed.
     """
 
     def __init__(self, broken: Sequence[BrokenSensor] = (), loss_probability: float = 0.0, seed: int = 0) -> None:
@@ -72,6 +72,8 @@ class SensorFaults:
             raise ConfigError(
                 f"--loss must lie in [0, 1), got {loss_probability:g}; 0.1 loses every tenth frame of each sensor"
             )
+        if seed < 0:
+            raise ConfigError(f"--seed must be at least 0, got {seed}; the default is 0")
         self._broken, self._loss, self._seed = tuple(broken), loss_probability, seed
         self._draws: dict[tuple[str, ...], np.random.Generator] = {}
         self.n_lost = self.n_broken = 0

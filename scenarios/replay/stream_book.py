@@ -88,14 +88,15 @@ class StreamBook:
         Raises:
             ReplayError: it has another number of logits than the model that was served before.
         """
-        instant = self._settled(answer.index, FrameOutcome.ANSWERED)
-        if instant is None:
-            return
+        # before the request is settled: an answered instant is scored, and this answer has no scores
         if len(answer.logits) != self._output.n_outputs:
             raise ReplayError(
                 f"{answer.bundle} answers with {len(answer.logits)} logits, the model that was served before with"
                 f" {self._output.n_outputs}; start the replay again"
             )
+        instant = self._settled(answer.index, FrameOutcome.ANSWERED)
+        if instant is None:
+            return
         self.latency_s[instant] = wall_s - self._sent_s[instant]
         self.spent_s[instant] = answer.spent_s.get("total", np.nan)
         self.chosen[instant] = answer.label_index

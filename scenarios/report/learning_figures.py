@@ -11,13 +11,14 @@ import numpy as np
 from .figure_style import MUTED, Columns, new_figure
 from .report_figure import BAND, ReportFigure, draw_band, group_styles, legend_below, rounds_axis, widen_if_far_apart
 from .round_records import Array, RoundRecords, last_known
+from .shown_scores import MARGIN, heading, limit_scores
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Margin around the range [0, 1] of a score.
-MARGIN = 0.02
+#: Room above a score of 1, where the numbers of clients stand.
+ROOM_ABOVE = 3 * MARGIN
 #: Clients whose numbers have room in a column of a paper.
 MOST_NUMBERED = 24
 #: Columns of losses on samples that are scored, on training samples, and of the last training step.
@@ -117,15 +118,9 @@ def _clients(records: RoundRecords, columns: Columns) -> Figure:
 
 
 def _score_axis(panel: Axes, records: RoundRecords) -> None:
-    panel.set_ylabel(_with_unit(records))
-    if records.first.better == "higher":  # such scores lie in [0, 1], errors anywhere
-        low, high = panel.get_ylim()
-        panel.set_ylim(max(low, -MARGIN), min(high, 1.0 + 3 * MARGIN))
-
-
-def _with_unit(records: RoundRecords) -> str:
-    unit = records.first.form.rpartition("}")[2].strip()
-    return f"{records.first.title} [{unit}]" if unit else records.first.title
+    panel.set_ylabel(heading(records.first))
+    levels = list(_best_baselines(records).values())
+    limit_scores(panel, records.first, [records.scores, records.train_scores, levels], ROOM_ABOVE)
 
 
 def _best_baselines(records: RoundRecords) -> dict[str, float]:

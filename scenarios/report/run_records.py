@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...emulator.contracts import ConfigError, DataError
+from ...emulator.contracts import DataError
 from ...emulator.regular_file import is_regular, read_regular
+from ..export.finished_run import refuse_incomplete
 from ..running.metric_rows import metric_rows
 from ..running.stored_run import MAX_METRICS_BYTES, MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
 from ..schema.scenario import Scenario, stored_scenario
@@ -18,7 +19,6 @@ from .round_records import Diagnostics, RoundRecords
 from .row_table import RowTable
 
 DIAGNOSTICS = "diagnostics.json"
-_NEEDED = ("scenario.toml", "summary.json", "metrics.jsonl")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +46,7 @@ def read_records(folder: Path) -> RunRecords:
         ConfigError: it is no folder of a complete run, or needs a plugin.
         DataError: a file in it is damaged.
     """
-    if missing := [name for name in _NEEDED if not is_regular(folder / name)]:
-        raise ConfigError(
-            f"{folder} is not the folder of a complete run ({missing[0]} is missing); give one under runs/"
-        )
+    refuse_incomplete(folder)
     path = folder / "scenario.toml"
     scenario = stored_scenario(read_toml(path), str(path))
     try:

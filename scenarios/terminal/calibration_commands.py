@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from ...emulator.contracts import ConfigError
+from ...emulator.regular_file import is_folder
 from .command_panels import WORLD, examples
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
 
 
 def add_calibration_commands(app: typer.Typer) -> None:
@@ -42,15 +49,14 @@ def street(
     ] = None,
 ) -> None:
     """Predict blockages from each sensor alone with small models, and compare with measured streets."""
-    from ...emulator.contracts import ConfigError
     from ..recording.world_file import load_world
     from ..schema.scenario import parse_assignment
 
     edits = dict(parse_assignment(text) for text in set_ or [])
     file = load_world("street", {"world.n_sites": sites, "world.duration_s": 60.0 * minutes, "seed": seed, **edits})
-    if plot is not None and (plot.is_dir() or not plot.parent.is_dir()):
-        raise ConfigError(f"--plot {plot} cannot be written; name a file in an existing folder, such as street.png")
+    _check_plot(plot)
 
+    from ..calibration.calibration_pictures import draw_street_calibration
     from ..calibration.street_calibration import calibrate_street
     from ..calibration.street_trees import WITHOUT_TREES, TreeSettings, has_trees
     from .calibration_console import print_street_calibration
@@ -70,18 +76,7 @@ def street(
             report=lambda text: console.print(text, soft_wrap=True),
         )
     print_street_calibration(console, calibration)
-    if plot is None:
-        return
-    try:
-        from ..calibration.calibration_pictures import draw_street_calibration
-        from ..recording.pictures import save_picture
-
-        save_picture(draw_street_calibration(calibration), plot)
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"plots need {error.name}; install it, or leave out --plot") from None
-    except OSError as error:
-        raise ConfigError(f"cannot write {plot} ({error}); give --plot another file") from None
-    console.print(f"wrote {plot}", soft_wrap=True, markup=False)
+    _save_plot(console, plot, lambda: draw_street_calibration(calibration))
 
 
 def calibrate_sky_command(
@@ -94,15 +89,15 @@ def calibrate_sky_command(
     ] = None,
 ) -> None:
     """Predict the best beam of a drone from images and positions, and compare with published measurements."""
+    _check_plot(plot)
+
     import torch
 
-    from ...emulator.contracts import ConfigError
+    from ..calibration.calibration_pictures import draw_sky_figures
     from ..calibration.sky_calibration import SkyStudy, calibrate_sky
     from .calibration_console import print_sky_figures
     from .console_elements import standard_console
 
-    if plot is not None and not plot.parent.is_dir():
-        raise ConfigError(f"--plot {plot} lies in a folder that does not exist; make {plot.parent} first")
     study = SkyStudy(n_sites=sites, minutes=minutes, seed=seed)
     console = standard_console()
     torch.set_num_threads(1)  # last digits depend on the number of threads
@@ -112,16 +107,39 @@ def calibrate_sky_command(
 
     figures = calibrate_sky(study, progress=report_site)
     print_sky_figures(console, figures)
+    _save_plot(console, plot, lambda: draw_sky_figures(figures))
+
+
+def _check_plot(plot: Path | None) -> None:
+    """Refuse a picture that could not be written, before minutes of recording and training.
+
+    Raises:
+        ConfigError: it is a folder, is in none, or has the ending of another format.
+    """
     if plot is None:
         return
-    try:
-        from ...emulator.whole_file import replacing
-        from ..calibration.calibration_pictures import draw_sky_figures
+    if not is_folder(plot.parent):
+        raise ConfigError(f"--plot {plot} lies in a folder that does not exist; make {plot.parent} first")
+    if is_folder(plot):
+        raise ConfigError(f"--plot {plot} is a folder; name a file in it, such as {plot / 'calibration.png'}")
+    if plot.suffix.lower() not in {"", ".png"}:
+        raise ConfigError(f"--plot {plot} must end in .png, because pictures are PNG, got {plot.suffix}")
 
-        with replacing(plot) as partial:
-            draw_sky_figures(figures).savefig(partial, dpi=110)
+
+def _save_plot(console: Console, plot: Path | None, draw: Callable[[], Figure]) -> None:
+    """Draw a picture and write it, if one is wanted.
+
+    Raises:
+        ConfigError: there is no matplotlib, or the file cannot be written.
+    """
+    if plot is None:
+        return
+    from ..recording.pictures import save_picture
+
+    try:
+        save_picture(draw(), plot)
     except ModuleNotFoundError as error:
         raise ConfigError(f"plots need {error.name}; install it, or leave out --plot") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot write --plot {plot} ({error}); name a .png file that can be written") from None
-    console.print(f"wrote {plot}", soft_wrap=True)
+    except OSError as error:
+        raise ConfigError(f"cannot write {plot} ({error}); give --plot another file") from None
+    console.print(f"wrote {plot}", soft_wrap=True, markup=False)

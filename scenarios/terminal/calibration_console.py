@@ -9,7 +9,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from ..calibration.published_figures import PUBLISHED_BLOCKAGE, PUBLISHED_PERSISTENCE, PUBLISHED_TOP1, PublishedShare
+from ..calibration.published_figures import (
+    PUBLISHED_PERSISTENCE,
+    PUBLISHED_TOP1,
+    PublishedShare,
+    published_blockage,
+)
 from ..calibration.sky_calibration import LAGS, PREDICTORS, SPLITS, SkyFigures
 from ..calibration.street_calibration import Predictor, StreetCalibration, WarningCurve
 from .console_elements import data_table
@@ -69,13 +74,15 @@ def _curve_table(curves: list[WarningCurve], rate_hz: float, title: str, *, publ
             # spreads without decimals: a row must fit 80 columns
             table.add_row(label, *(f"{100 * curve.mean(h):.1f}±{100 * curve.spread(h):.0f}" for h in horizons))
         # published figures are for windows whose last frame is clear, and for sensors only
-        if published and (measured := PUBLISHED_BLOCKAGE.get(predictor)):
-            cells = [_share(measured[horizon]) if horizon in measured else "" for horizon in horizons]
-            table.add_row("  published", *cells, style="dim")
+        measured = [published_blockage(predictor, horizon / rate_hz) for horizon in horizons]
+        if published and any(measured):
+            table.add_row("  published", *map(_share, measured), style="dim")
     return table
 
 
-def _share(share: PublishedShare) -> str:
+def _share(share: PublishedShare | None) -> str:
+    if share is None:
+        return ""
     if share.lowest == share.highest:
         return f"about {100 * share.mean:.0f}"
     return f"{100 * share.mean:.1f}\n({100 * share.lowest:.0f}-{100 * share.highest:.0f})"  # of single scenarios

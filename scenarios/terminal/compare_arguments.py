@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...emulator.contracts import ConfigError
 from ..compare.comparison import Comparison, Edits, combined_comparison
+from ..schema.data_section import first_repeated
 from ..schema.scenario import parse_assignment
 
-#: Pieces of a list: a bracketed or quoted piece stays whole, so commas inside it do not separate.
-_PIECES = re.compile(r"""\[[^\]]*\]|\{[^}]*\}|"[^"]*"|'[^']*'|,|[^,\[{"']+|.""")
+#: Quoted texts, whole because what is inside means nothing here, and all other characters one by one.
+_PIECES = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|.""", re.DOTALL)
 
 
 def requested_comparison(
@@ -42,8 +43,10 @@ def requested_comparison(
         ConfigError: an invalid option or file.
     """
     replaced: dict[str, Any] = {}
-    if chosen := {**_algorithm_methods(algorithms), **dict(_parsed_method(text) for text in methods)}:
-        replaced["methods"] = chosen
+    if chosen := [*_algorithm_methods(algorithms), *(_parsed_method(text) for text in methods)]:
+        if (again := first_repeated([name for name, _ in chosen])) is not None:
+            raise ConfigError(f"--algorithms and --method name {again!r} twice; give every method a name of its own")
+        replaced["methods"] = dict(chosen)
     if seeds is not None:
         replaced["seeds"] = first_seeds(seeds)
     if vary is not None:
@@ -71,12 +74,13 @@ def parsed_values(option: str, text: str) -> tuple[str, list[Any]]:
     Raises:
         ConfigError: no key or no value.
     """
-    key, equals, values = text.partition("=")
-    if not equals or not key.strip() or not values.strip():
+    key, _, values = text.partition("=")
+    pieces = _between_commas(values)
+    if not key.strip() or not pieces:
         raise ConfigError(
             f"{option} takes key=value,value,..., got {text!r}; for example {option} link.loss_probability=0,0.2"
         )
-    return key.strip(), [parse_assignment(f"value={piece}")[1] for piece in _between_commas(values)]
+    return key.strip(), [parse_assignment(f"value={piece}")[1] for piece in pieces]
 
 
 def parsed_grid(texts: Sequence[str]) -> Mapping[str, list[Any]]:
@@ -93,13 +97,13 @@ def parsed_grid(texts: Sequence[str]) -> Mapping[str, list[Any]]:
     return grid
 
 
-def _algorithm_methods(names: str | None) -> dict[str, Edits]:
-    return {name.strip(): {"algorithm": name.strip()} for name in names.split(",")} if names else {}
+def _algorithm_methods(names: str | None) -> list[tuple[str, Edits]]:
+    return [(name.strip(), {"algorithm": name.strip()}) for name in names.split(",")] if names else []
 
 
 def _parsed_method(text: str) -> tuple[str, Edits]:
     name, colon, edits = text.partition(":")
-    pieces = list(_between_commas(edits))
+    pieces = _between_commas(edits)
     if not colon or any("=" not in piece for piece in pieces):
         raise ConfigError(
             f"--method takes 'NAME: key=value, key=value', got {text!r}; for example"
@@ -108,13 +112,13 @@ def _parsed_method(text: str) -> tuple[str, Edits]:
     return name.strip(), dict(parse_assignment(piece) for piece in pieces)
 
 
-def _between_commas(text: str) -> Iterator[str]:
+def _between_commas(text: str) -> list[str]:
     """Comma-separated pieces; lists, tables and quoted texts inside stay whole."""
-    piece = ""
-    # a comma at the end yields the last piece, too
-    for part in [*_PIECES.findall(text), ","]:
-        if part != ",":
-            piece += part
-        elif piece.strip():
-            yield piece.strip()
-            piece = ""
+    pieces, depth = [""], 0
+    for part in _PIECES.findall(text):
+        depth = max(0, depth + (part in "[{") - (part in "]}"))
+        if part == "," and depth == 0:
+            pieces.append("")
+        else:
+            pieces[-1] += part
+    return [piece.strip() for piece in pieces if piece.strip()]

@@ -15,9 +15,10 @@ from ..compare.comparison_tables import failure_lines, legend, result_tables
 from ..compare.differences import notes
 from ..compare.jobs import JobOutcome
 from ..compare.plan import PlannedRun
-from ..compare.result_table import ResultTable, heading, number
+from ..compare.result_table import ResultTable, number
 from ..compare.results import ALL_CLIENTS, groups_with_all
 from ..compare.stored_runs import stored_summary
+from ..report.shown_scores import heading
 from ..tasks.task_table import TASKS
 from .console_elements import data_table
 from .progress_display import ProgressDisplay

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ...emulator.contracts import NodeId
@@ -72,7 +73,7 @@ def _table(task: Task, made: Sequence[ExportedBundle]) -> Table:
     first, precision = task.columns[0], made[0].precision
     quantized = bool(made[0].evidence.trained)
     samples = sum(one.evidence.samples for one in made)
-    table = data_table(f"{task.title} On {samples:,} held-out samples: {first.title}")
+    table = data_table(escape(f"{task.title} On {samples:,} held-out samples: {first.title}"))
     table.add_column("condition", overflow="fold")
     titles = ["float32", precision, "worst change (client)", "agreement", "lowest (client)"]
     if not quantized:

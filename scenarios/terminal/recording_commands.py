@@ -217,4 +217,4 @@ def inspect(
     except OSError as error:
         raise ConfigError(f"cannot write pictures to {plot} ({error}); give --plot another folder") from None
     for picture in pictures:
-        console.print(f"wrote {picture}", soft_wrap=True)
+        console.print(f"wrote {picture}", soft_wrap=True, markup=False)

@@ -77,6 +77,7 @@ def print_record_report(console: Console, report: RecordReport) -> None:
         f"{report.path}: {n_frames:,} frames, {report.n_bytes / 1e6:,.1f} MB,"
         f" blocked {_percent(float(np.mean(shares)))} ({_percent(min(shares))} to {_percent(max(shares))}){doubt}",
         soft_wrap=True,
+        markup=False,
     )
 
 

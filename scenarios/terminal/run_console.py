@@ -146,12 +146,13 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
     lacking = [
         f"{one.title} is not available: {one.absent}" for one in task.columns if one.absent and one.key not in known
     ]
-    table = data_table(title, caption="; ".join(lacking))
+    # titles and baselines may be those of a plugin, with units such as [m]
+    table = data_table(escape(title), caption=escape("; ".join(lacking)))
     table.add_column("group (clients)", overflow="fold")
     table.add_column("model", overflow="fold", min_width=WIDEST_ALGORITHM)
     width = FIGURE_WIDTH if len(task.columns) > MANY_FIGURES else None
     for column in task.columns:
-        table.add_column(column.title, justify="right", max_width=width)
+        table.add_column(escape(column.title), justify="right", max_width=width)
     for group, scores in summary["groups"].items():
         # algorithms without a fused model train one per modality, of which the best is reported
         model = summary["algorithm"] if scores["model"] == "fused" else f"{summary['algorithm']}: {scores['model']}"
@@ -162,7 +163,7 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
             table.add_row("", f"the {other} model", *_figures(task, models[other]))
         for name, baseline in summary["baselines"][group].items():
             is_last = name == list(summary["baselines"][group])[-1]
-            table.add_row("", f"[dim]{name}[/dim]", *_figures(task, baseline), end_section=is_last)
+            table.add_row("", f"[dim]{escape(name)}[/dim]", *_figures(task, baseline), end_section=is_last)
     return table
 
 

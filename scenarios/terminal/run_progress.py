@@ -71,7 +71,9 @@ class LiveProgress(ProgressDisplay):
         self.advanced(self._rounds, status)
         if self._is_printed():
             pace = _pace_text(self._pace, self._scenario.rounds)
-            self._console.print(f"round {self._rounds}/{self._scenario.rounds}  {status}{pace}", soft_wrap=True)
+            self._console.print(
+                f"round {self._rounds}/{self._scenario.rounds}  {status}{pace}", soft_wrap=True, markup=False
+            )
 
     def _is_printed(self) -> bool:
         scored = self._scenario.evaluate_every  # a line is new only after models were scored

@@ -34,7 +34,7 @@ def load_wanted(named: Sequence[str] | None, *, trusted: str | Path | None = Non
 
     Args:
         named: files, or names of installed plugins.
-        trusted: scenario, comparison, or run folder whose list is loaded too; None: no list is.
+        trusted: scenario, comparison, or folder of a run or a comparison whose list is loaded too; None: no list is.
 
     Raises:
         ConfigError: one of them cannot be loaded.
@@ -72,11 +72,13 @@ def wanted_engine(
 
 
 def _listed(path: Path) -> list[str]:
-    """Plugins that a scenario, the scenario of a comparison, or that of a run lists."""
+    """Plugins that a scenario, the scenario of a comparison, or that of the folder of either lists."""
     from ..schema.scenario import listed_plugins, shipped_scenarios
     from ..schema.toml_file import read_toml
 
-    file = path / "scenario.toml" if path.is_dir() else path
+    file = path
+    if path.is_dir():  # of a run, or of a comparison, which names its scenario
+        file = path / ("scenario.toml" if is_regular(path / "scenario.toml") else "comparison.toml")
     if str(path) in shipped_scenarios() or not is_regular(file):
         return []  # a shipped scenario lists none, and who reads the path reports what is wrong with it
     base = read_toml(file).get("scenario")

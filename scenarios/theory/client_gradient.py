@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -39,7 +40,8 @@ class ClientGradient:
         fusion: [n] gradient in what the fusion learns.
         head: [d_i] gradient in the head.
         whole: [d] gradient in all that is trained, in the order of `ModelLayout`.
-        head_smoothness: smoothness of the loss in the head, from above, while encoders and fusion stand still.
+        head_smoothness: smoothness of the loss in the head, from above, while encoders and fusion stand still; NaN for
+            the objective of a plugin, of which no curvature is known.
     """
 
     loss: float
@@ -80,7 +82,7 @@ def client_gradient(model: ClientModel, rows: TrainingRows, objective: str, *, b
             moment += read.T @ (torch.from_numpy(shares[piece]).unsqueeze(1) * read)
     finally:
         model.train(trained)
-    smoothness = _CURVATURE[objective] * float(torch.linalg.eigvalsh(moment)[-1])
+    smoothness = _CURVATURE.get(objective, math.nan) * float(torch.linalg.eigvalsh(moment)[-1])
     by_parameter = {id(parameter): one.reshape(-1) for parameter, one in zip(parameters, gradients, strict=True)}
     whole = torch.cat(list(by_parameter.values()))
 

@@ -39,7 +39,7 @@ class RoundTheory:
         seen: share of |w|^2 that lies where maps can tell it from 0.
         weight_decay: lambda * rayleigh: the weight decay that shrinks the vectors as much as the coupling does.
         shrinking: share of the squared pull that points along the vectors.
-        smoothness: largest smoothness of a client's loss in its head.
+        smoothness: largest smoothness of a client's loss in its head; NaN for the objective of a plugin.
     """
 
     round: int

@@ -90,18 +90,21 @@ def gradient_bound(rows: Sequence[Mapping[str, Any]], scenario: Scenario) -> dic
     if alpha >= limit:
         return {**found, "reason": f"training.head_step_size = {alpha:g} is not below the limit {limit:.3g}"}
     rho = alpha * (1.0 - alpha / limit)
-    n_steps = scenario.training.local_steps * rows[-1]["round"]
+    # a run that was resumed with theory has its first row after the rounds that it had made without
+    n_steps = scenario.training.local_steps * (rows[-1]["round"] - rows[0]["round"])
     return {**found, "rho": rho, "bound": rows[0]["objective"] / (rho * n_steps)}
 
 
 def _no_bound(rows: Sequence[Mapping[str, Any]], scenario: Scenario) -> str:
     """Why the theorem says nothing of this run; empty: it may."""
     if len(rows) < 2:
-        return "no round is over"
+        return "no round lies between two rows"
     if scenario.algorithm_spec.couples_models:
         return "whole models are coupled, whose smoothness is not known"
     if not scenario.algorithm_spec.couples_heads:
         return f"algorithm {scenario.algorithm!r} does not couple heads by steps on the energy"
     if scenario.training.optimizer == "adam":
         return "heads are stepped by Adam, and the theorem is about plain gradient steps"
+    if any(row["smoothness"] is None for row in rows):
+        return f"the smoothness of objective {scenario.task_spec.objective!r} is not known"
     return ""

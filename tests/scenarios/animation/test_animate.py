@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,9 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.patches import Wedge
-from sheafedge.emulator.contracts import ConfigError
+from numpy.typing import NDArray
+from sheafedge.emulator.contracts import ConfigError, DataError
+from sheafedge.scenarios.animation import station_film
 from sheafedge.scenarios.animation.animate import animate_run
 from sheafedge.scenarios.animation.film_pictures import FilmPictures
 from sheafedge.scenarios.animation.network_film import network_film
@@ -62,11 +66,53 @@ def wedges(ax: Axes) -> int:
     return sum(isinstance(patch, Wedge) for patch in ax.patches)
 
 
+class ScriptedModel:
+    """Session of a model whose outputs are always the same."""
+
+    input_names = ("lidar", "camera", "signal")
+
+    def __init__(self, logits: list[float]) -> None:
+        self._logits = logits
+
+    def run(self, inputs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        n = len(next(iter(inputs.values())))
+        return np.tile(np.float32(self._logits), (n, 1))
+
+
+#: Two clients on one street, recorded as its scenario needs it.
+STREET = {"world.n_sites": 1, "world.duration_s": 60.0, "clients.n_clients": 2}
+#: Forecasts warn by the largest of the first five outputs: half a second.
+N_AHEAD, EVEN, UNLIKELY = 15, 0.0, -5.0
+
+
+@pytest.mark.parametrize(
+    ("name", "logits", "warns"),
+    [
+        # shipped: outage is warned of from a probability of 0.1, a logit of -2.2, on
+        ("outage_forecast", [UNLIKELY, -1.5] + [UNLIKELY] * (2 * N_AHEAD - 2), True),
+        ("outage_forecast", [UNLIKELY] * 5 + [3.0] * (2 * N_AHEAD - 5), False),
+        ("outage_forecast", [-2.5] * (2 * N_AHEAD), False),
+        ("blockage", [EVEN + 0.1], True),
+        ("blockage", [EVEN - 0.1], False),
+    ],
+)
+def test_models_warn_as_their_answers_are_meant(
+    name: str, logits: list[float], warns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(station_film, "OnnxSession", lambda _: ScriptedModel(logits))
+    (film,) = station_films(load_scenario(name).edited(STREET), {0: Path("scripted")}, [0], 4, every=1)
+    assert film.warned is not None
+    assert film.warned.tolist() == [warns] * len(film)
+    assert film.event == ("outage" if name == "outage_forecast" else "blockage")
+    assert film.chosen_sine is None
+
+
 @pytest.mark.slow
-def test_models_choose_beams_and_warn_and_mp4_is_written_where_ffmpeg_is(tiny: Scenario, tmp_path: Path) -> None:
+def test_models_choose_beams_and_mp4_is_written_where_ffmpeg_is(tiny: Scenario, tmp_path: Path) -> None:
     run = run_scenario(tiny.edited({"rounds": 1, "export.onnx": True}), tmp_path / "run").folder
     (film,) = station_films(tiny, {2: run / "models" / "client-02.onnx"}, [2], 20, every=1)
     assert film.chosen_sine is not None
+    assert film.warned is None  # answers choose beams
     pictures = FilmPictures([film], None, "tiny")
     pictures.draw(3)
     ax = pictures.figure.axes[0]
@@ -97,6 +143,53 @@ def test_what_cannot_be_drawn_is_refused_in_a_sentence_and_leaves_no_file(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["diagnostics.json", "links.jsonl"])
+def test_a_damaged_run_is_refused_in_a_sentence_and_leaves_no_file(name: str, folder: Path, tmp_path: Path) -> None:
+    damaged = Path(shutil.copytree(folder, tmp_path / "run"))
+    (damaged / name).write_text("{")
+    with pytest.raises(DataError, match=rf"{name} cannot be read .*; run the scenario again"):
+        animate_run(damaged, tmp_path / "street.gif", seconds=SECONDS)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_damaged_model_is_refused_in_a_sentence(tiny: Scenario, tmp_path: Path) -> None:
+    model = tmp_path / "client-02.onnx"
+    model.write_bytes(b"no model")
+    with pytest.raises(DataError, match=r"client-02\.onnx is no model of a run .*; run the scenario again"):
+        station_films(tiny, {2: model}, [2], 4, every=1)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo \"Unknown encoder 'libx264'.\" >&2; exit 1", r"Unknown encoder 'libx264'"),
+        ("cat > /dev/null; exit 3", "exit code 3"),
+    ],
+    ids=["at once", "at the end"],
+)
+def test_an_ffmpeg_that_fails_is_one_sentence_that_offers_a_gif(
+    script: str,
+    why: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    programs, films = tmp_path / "programs", tmp_path / "films"
+    programs.mkdir()
+    films.mkdir()
+    ffmpeg = programs / "ffmpeg"
+    # what it has written until then may not stay
+    ffmpeg.write_text(f'#!/bin/sh\nfor last; do :; done; echo film > "$last"; {script}\n')
+    ffmpeg.chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    said = rf"street\.mp4 cannot be written, because ffmpeg failed \({why}\); write street\.gif instead"
+    with pytest.raises(ConfigError, match=said):
+        animate_run(folder, films / "street.mp4", seconds=SECONDS)
+    assert not list(films.iterdir())
+    assert not caplog.records
+
+
 def test_a_scenario_without_a_world_has_no_street() -> None:
     with pytest.raises(ConfigError, match=r"scenario 'digits' has none \(data.source = 'rows'\)"):
         station_films(load_scenario("digits"), {}, [], 10, every=1)
@@ -121,4 +214,4 @@ def test_what_a_film_draws_is_told_apart_without_color(folder: Path, tiny: Scena
     assert street.get_ylabel().endswith("[m]")
     assert [line.get_linestyle() for line in edges.lines[:2]] == ["--", "-"]
     labels = [text.get_text() for text in pictures.figure.legends[0].get_texts()]
-    assert labels[-2:] == ["edge that lost packets (up to 20.0%)", "edge without losses"]
+    assert labels[-2:] == ["edge with losses (up to 20.0%)", "edge without losses"]

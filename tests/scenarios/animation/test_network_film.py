@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sheafedge.emulator.contracts import DataError
 from sheafedge.emulator.network.channels.link_state import LinkState
 from sheafedge.scenarios.animation.network_film import Flight, NetworkFilm, network_film
 
@@ -71,14 +72,46 @@ def test_messages_are_those_of_the_first_round_and_losses_those_of_the_run(tmp_p
         {"time_s": 2.5, "sender": 1, "receiver": 0, "airtime_s": 0.25, "n_lost_packets": 2},
         {"time_s": 12.0, "sender": 0, "receiver": 1, "airtime_s": 0.5},
     ]
+    counted = {"messages": 4, "bytes": 400}
     edges = [
-        {"sender": 0, "receiver": 1, "packets": 8, "lost_packets": 2},
-        {"sender": 1, "receiver": 0, "packets": 0, "lost_packets": 0},
+        {"sender": 0, "receiver": 1, **counted, "packets": 8, "lost_packets": 2},
+        {"sender": 1, "receiver": 0, **counted, "packets": 0, "lost_packets": 0},
     ]
     film = network_film(written(tmp_path, states, {"edges": edges}))
     assert film.flights == (Flight((1, 0), 2.5, 2.75, lost=True), Flight((0, 1), 3.0, 3.5, lost=False))
     assert film.loss == {(0, 1): 0.25, (1, 0): 0.0}
     assert list(film.groups) == [0, 1]
+
+
+def test_edges_whose_packets_are_not_counted_show_their_lost_messages(tmp_path: Path) -> None:
+    edge = {"sender": 0, "receiver": 1, "messages": 4, "bytes": 400, "lost_messages": 1}
+    assert network_film(written(tmp_path, [], {"edges": [edge]})).loss == {(0, 1): 0.25}
+
+
+#: An edge, and a message, as a run writes them.
+EDGE = {"sender": 0, "receiver": 1, "messages": 4, "bytes": 400}
+STATE = {**dict.fromkeys(LinkState._fields, 0), "receiver": 1, "time_s": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("diagnostics.json", "{", r"ValidationError: .*Invalid JSON"),
+        ("diagnostics.json", json.dumps({"edges": [{"sender": 0}]}), r"edges\.0\.receiver Field required"),
+        ("diagnostics.json", json.dumps({"edges": [{**EDGE, "sender": 9}]}), "node 9 has no row in metrics.jsonl"),
+        ("links.jsonl", '{"time_s": 3.0', "JSONDecodeError"),
+        ("links.jsonl", json.dumps({"time_s": 3.0}), "TypeError: .* missing"),
+        ("links.jsonl", json.dumps({**STATE, "time_s": "then"}), "TypeError"),
+        ("links.jsonl", json.dumps({**STATE, "receiver": 9}), "node 9 has no row in metrics.jsonl"),
+        ("metrics.jsonl", "[]", "a line is no object"),
+    ],
+)
+def test_a_damaged_file_is_named_in_a_sentence(name: str, content: str, said: str, tmp_path: Path) -> None:
+    folder = written(tmp_path, [STATE], {"edges": [EDGE]})
+    network_film(folder)  # as it was written, it can be read
+    (folder / name).write_text(content)
+    with pytest.raises(DataError, match=rf"{name} cannot be read \(.*{said}.*\); run the scenario again"):
+        network_film(folder)
 
 
 def test_a_run_that_kept_neither_messages_nor_edges_has_nodes_alone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -17,6 +18,7 @@ from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.sensor_windows import BeamWindows, beam_windows
 from sheafedge.emulator.contracts import ConfigError, DataError, Modality
 from sheafedge.scenarios.calibration import sky_calibration as sky
+from sheafedge.scenarios.calibration import street_calibration
 from sheafedge.scenarios.calibration.calibration_pictures import draw_sky_figures
 from sheafedge.scenarios.calibration.sky_calibration import (
     PREDICTORS,
@@ -33,7 +35,7 @@ from sheafedge.scenarios.calibration.sky_calibration import (
 from sheafedge.scenarios.calibration.sky_models import Budget, SkySamples
 from sheafedge.scenarios.recording.recording_cache import cached_recording
 from sheafedge.scenarios.schema.world_section import WorldSection
-from sheafedge.scenarios.terminal.calibration_commands import calibrate_sky_command
+from sheafedge.scenarios.terminal.calibration_commands import calibrate_sky_command, street
 from sheafedge.scenarios.terminal.calibration_console import print_sky_figures
 from typer.testing import CliRunner
 
@@ -151,7 +153,7 @@ def windows_of(station: RecordedStation, modalities: tuple[Modality, ...], n_bea
 
 def made_up() -> SkyFigures:
     scores = {name: BeamScores(0.9 - 0.1 * place, 0.95, 1.0) for place, name in enumerate(PREDICTORS)}
-    site = SiteFigures(dict.fromkeys(SPLITS, scores), (0.8, 0.6, 0.5, 0.4), 0.1, 100, 5, 30)
+    site = SiteFigures(dict.fromkeys(SPLITS, scores), (0.8, 0.6, 0.5, 0.4), 100, 5)
     points = tuple(NoisePoint(bias_m, dict.fromkeys(PREDICTORS, 0.5)) for bias_m in (0.0, 1.5))
     return SkyFigures(SkyStudy(), (site, site), points)
 
@@ -185,11 +187,39 @@ def test_the_command_studies_prints_and_draws(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(sky, "calibrate_sky", calibrate)
     app = typer.Typer()
     app.command()(calibrate_sky_command)
-    picture = tmp_path / "beams.png"
+    picture = tmp_path / "[beams].png"
     result = CliRunner().invoke(app, ["--sites", "2", "--minutes", "12", "--seed", "5", "--plot", str(picture)])
     assert result.exit_code == 0, result.output
     assert asked == [SkyStudy(2, 12.0, 5)]
     assert "best of 32 beams" in result.output
+    assert f"wrote {picture}" in result.output
     assert picture.is_file()
-    with pytest.raises(ConfigError, match="does not exist"):
-        calibrate_sky_command(plot=tmp_path / "nowhere" / "beams.png")
+
+
+def test_a_picture_is_a_png_under_the_name_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sky, "calibrate_sky", lambda *_, **__: made_up())
+    calibrate_sky_command(plot=tmp_path / "beams")
+    assert [path.name for path in tmp_path.iterdir()] == ["beams"]
+    assert (tmp_path / "beams").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+@pytest.mark.parametrize("command", [calibrate_sky_command, street])
+@pytest.mark.parametrize(
+    ("plot", "said"),
+    [
+        ("nowhere/beams.png", r"--plot .*beams\.png lies in a folder that does not exist; make .*nowhere first"),
+        (".", r"--plot .* is a folder; name a file in it, such as .*calibration\.png"),
+        ("beams.pdf", r"--plot .*beams\.pdf must end in \.png, because pictures are PNG, got \.pdf"),
+    ],
+)
+def test_a_picture_that_cannot_be_is_refused_before_a_study(
+    command: Callable[..., None], plot: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        pytest.fail("a study began")
+
+    monkeypatch.setattr(sky, "calibrate_sky", never)
+    monkeypatch.setattr(street_calibration, "calibrate_street", never)
+    with pytest.raises(ConfigError, match=said):
+        command(plot=tmp_path / plot)
+    assert not list(tmp_path.iterdir())

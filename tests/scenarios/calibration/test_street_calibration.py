@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,26 @@ def test_the_picture_has_a_line_per_sensor_and_a_marker_per_published_figure(
     assert (tmp_path / "street.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
+def test_published_figures_keep_their_times_where_a_world_has_other_frames(calibration: StreetCalibration) -> None:
+    """At 20 Hz the second frame is a tenth of a second ahead, and the first one has no published figure."""
+    fast = replace(calibration, rate_hz=20.0)
+    screen = StringIO()
+    print_street_calibration(Console(file=screen, width=120), fast)
+    lines = screen.getvalue().splitlines()
+    heading = next(line for line in lines if "horizon" in line)
+    published = next(line for line in lines if "92.6" in line)
+    for time, share in ((" 0.1 s", "92.6"), (" 0.5 s", "90.7")):
+        assert heading.index(time) + len(time) == published.index(share) + len(share)
+    assert "84.4" not in screen.getvalue()  # a second, which is none of the horizons
+    (ax,) = draw_street_calibration(fast).axes
+    places_s = sorted(container[0].get_xdata()[0] for container in ax.containers)
+    wanted_s = sorted(horizon_s for shares in PUBLISHED_BLOCKAGE.values() for horizon_s in shares)
+    np.testing.assert_allclose(places_s, wanted_s, atol=0.02)  # markers stand a little beside each other
+    lowest_s, highest_s = ax.get_xlim()
+    assert lowest_s < 0.05
+    assert highest_s > 1.0
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -260,7 +281,7 @@ def test_no_sensor_is_refused() -> None:
     ("arguments", "said"),
     [
         (["--set", "world.kind=sky"], "world.kind=street"),
-        (["--plot", "no such folder/street.png"], "name a file in an existing folder"),
+        (["--plot", "no such folder/street.png"], "lies in a folder that does not exist; make no such folder first"),
         (["--set", "world.sites=3"], "world.sites is not a known field"),
         (["--sites", "0"], "world.n_sites"),
     ],

@@ -88,6 +88,16 @@ BAD_COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "tuned file missing": (["compare", "--tuned", "no.toml"], "no.toml"),
     "grid twice": (["tune", "--grid", "rounds=1", "--grid", "rounds=2"], "--grid rounds is given twice"),
     "grid of nothing": (["tune", "--grid", "rounds="], "--grid takes key=value,value,..."),
+    "grid of commas": (["tune", "--grid", "rounds=,"], "--grid takes key=value,value,..., got 'rounds=,'"),
+    "grid of samples": (
+        ["tune", "--algorithms", "local", "--grid", "data.scored=validation,held_out"],
+        "data.scored must be 'validation' in a search, got 'held_out' for the method 'local [data.scored = held_out]'",
+    ),
+    "method of samples": (
+        ["tune", "--method", "a: data.scored=held_out"],
+        "data.scored must be 'validation' in a search, got 'held_out' for the method 'a [",
+    ),
+    "method twice": (["compare", "--method", "a: rounds=1", "--method", "a: rounds=2"], "name 'a' twice"),
     "grid unknown": (["tune", "--grid", "link.los=1"], "link.los is not a known field"),
 }
 

@@ -7,21 +7,25 @@ import os
 import statistics
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 from sheafedge.emulator.ownership import OwnedError, owned
 from sheafedge.scenarios.compare import jobs, stored_runs, tuning
 from sheafedge.scenarios.compare.comparing import run_comparison
 from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.comparison_tables import failure_lines, markdown, result_tables
 from sheafedge.scenarios.compare.curves import curves_of
-from sheafedge.scenarios.compare.figures import draw_costs
+from sheafedge.scenarios.compare.figures import draw_costs, draw_curves, draw_varied
 from sheafedge.scenarios.compare.jobs import JobOutcome
 from sheafedge.scenarios.compare.plan import PlannedRun
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.running.run_environment import run_code
+
+from .conftest import spread_of
 
 #: A step that leaves the finite numbers at once.
 DIVERGING = {"training.encoder_optimizer": "sgd", "training.encoder_step_size": 1e12}
@@ -170,6 +174,52 @@ def test_costs_are_drawn_side_by_side(finished: tuple[Path, dict[str, Any]]) -> 
     ends = [panel.lines[0].get_xdata()[-1] for panel in figure.axes]  # type: ignore[index]  # matplotlib's are arrays
     assert ends == pytest.approx([together.time_s[-1], together.sent_bytes[-1] * 1e-6, together.energy_j[-1]])
     assert together.energy_j[-1] == pytest.approx(results["entries"][0]["facts"]["energy_j"]["mean"])
+
+
+def title_of(figure: Figure) -> str:
+    """Its title, in one line."""
+    return " ".join(str(figure.get_suptitle()).split())
+
+
+def test_curves_and_costs_name_the_value_that_they_are_of(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, results = finished
+    curves = curves_of(results, folder / "runs")
+    varied = with_a_server(
+        {
+            **results,
+            "vary": "training.batch_size",
+            "comparison": {**results["comparison"], "vary": {"training.batch_size": [8, 16]}},
+        }
+    )
+    for figure in (draw_curves(varied, curves, "rounds"), draw_costs(varied, curves)):
+        assert title_of(figure).endswith("over 2 seeds, training.batch_size = 8")
+    assert title_of(draw_costs(with_a_server(results), curves)).endswith("over 2 seeds")
+
+
+def test_scores_of_any_range_are_seen(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, results = finished
+    curves = curves_of(results, folder / "runs")
+    in_mbit_s = [replace(one, scores={group: 60.0 * scores for group, scores in one.scores.items()}) for one in curves]
+    for figure in (draw_curves(results, in_mbit_s, "rounds"), draw_costs(results, in_mbit_s)):
+        highest = max(float(one.scores["all clients"].mean(axis=0).max()) for one in in_mbit_s)
+        assert figure.axes[0].get_ylim()[1] > highest > 1.1
+    for figure in (draw_curves(results, curves, "rounds"), draw_costs(results, curves)):
+        low, high = figure.axes[0].get_ylim()
+        assert low >= -0.02
+        assert high <= 1.02
+
+
+def test_scores_over_a_varied_field_may_have_any_range(written_results: dict[str, Any]) -> None:
+    varied = {**written_results, "vary": "rounds"}
+    varied["comparison"] = {**written_results["comparison"], "vary": {"rounds": [1]}}
+    varied["entries"] = [{**entry, "varied": 1} for entry in written_results["entries"]]
+    assert draw_varied(varied).axes[0].get_ylim()[1] <= 1.02
+    for entry in varied["entries"]:
+        for group in entry["groups"].values():
+            group["scores"]["accuracy"] = spread_of([40.0, 42.0])
+    low, high = draw_varied(varied).axes[0].get_ylim()
+    assert low < 40.0
+    assert high > 42.0
 
 
 def test_curves_end_where_the_scores_are(finished: tuple[Path, dict[str, Any]]) -> None:

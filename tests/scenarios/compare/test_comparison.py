@@ -100,6 +100,37 @@ def test_a_scenario_file_beside_the_comparison_is_found(tmp_path: Path) -> None:
     assert requested_comparison(str(tmp_path / "compare.toml")).base().task == "beam_prediction"
 
 
+def test_options_take_lists_of_lists_and_of_tables_whole() -> None:
+    assert parsed_values("--vary", "k=[[0,1],[1,2]],[[0,2]]") == ("k", [[[0, 1], [1, 2]], [[0, 2]]])
+    groups = ['[{name="a", modalities=["rf"]}, {name="b]", modalities=["gps", "rf"]}]', '[{name="c,d"}]']
+    values = [[{"name": "a", "modalities": ["rf"]}, {"name": "b]", "modalities": ["gps", "rf"]}], [{"name": "c,d"}]]
+    assert parsed_values("--vary", f"clients.groups={', '.join(groups)}") == ("clients.groups", values)
+    comparison = requested_comparison(
+        "drone_beam", methods=[rf"""a: clients.groups={groups[0]}, summary="5\" [, 'and' ]", name='x, y', rounds=2"""]
+    )
+    assert comparison.methods["a"] == {
+        "clients.groups": values[0],
+        "summary": "5\" [, 'and' ]",
+        "name": "x, y",
+        "rounds": 2,
+    }
+
+
+def test_tuples_of_python_are_the_lists_of_files() -> None:
+    given = {"data.scenarios": (1, (5, 8)), "clients.groups": [{"modalities": ("rf",)}]}
+    comparison = validated_comparison(
+        {
+            "name": "x",
+            "scenario": "drone_beam",
+            "methods": {"a": given},
+            "vary": {"links.edges": ((1, 2), [(3, 4)])},
+        }
+    )
+    assert comparison.methods["a"] == {"data.scenarios": [1, [5, 8]], "clients.groups": [{"modalities": ["rf"]}]}
+    assert comparison.varied_values == ([1, 2], [[3, 4]])
+    assert validated_comparison(tomllib.loads(comparison.text())) == comparison
+
+
 def test_values_may_be_lists_and_words() -> None:
     assert parsed_values("--vary", "data.scenarios=[1,5],[8]") == ("data.scenarios", [[1, 5], [8]])
     assert parsed_grid(["data.images=plain,views", "a.b=1,0.5"]) == {"data.images": ["plain", "views"], "a.b": [1, 0.5]}
@@ -134,7 +165,10 @@ def test_a_mistake_in_the_comparison_itself_is_found_before_anything_runs(change
     [
         ({"methods": ["no colon"]}, "--method takes 'NAME: key=value, key=value', got 'no colon'"),
         ({"methods": ["a: rounds"]}, "--method takes"),
+        ({"methods": ["a: rounds=1", "b: rounds=2", "a: rounds=3"]}, "--algorithms and --method name 'a' twice; give"),
+        ({"algorithms": "dsgd,local", "methods": ["local: rounds=1"]}, "--algorithms and --method name 'local' twice"),
         ({"vary": "rounds"}, "--vary takes key=value,value,..., got 'rounds'"),
+        ({"vary": "rounds= , "}, "--vary takes key=value,value,..., got 'rounds= , '"),
         ({"seeds": 0}, "--seeds must be at least 1, got 0"),
         ({"edits": ["rounds"]}, "--set takes key=value"),
     ],

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
-from sheafedge.emulator.contracts import DataError
+from sheafedge.emulator.contracts import ConfigError, DataError
+from sheafedge.scenarios.compare import comparison_report
 from sheafedge.scenarios.compare.comparison_page import ComparisonFigure, comparison_page
-from sheafedge.scenarios.compare.comparison_report import stored_results, write_comparison_report
+from sheafedge.scenarios.compare.comparison_report import FIGURES, write_comparison_report
 from sheafedge.scenarios.compare.differences import with_differences
+from sheafedge.scenarios.compare.stored_results import stored_results
 from sheafedge.scenarios.report.figure_style import COLUMN_WIDTHS_IN
 
 Finished = tuple[Path, dict[str, Any]]
@@ -86,6 +88,77 @@ def test_what_is_no_result_is_refused_in_one_sentence(content: str | None, tmp_p
     assert "\n" not in str(told.value)
 
 
+#: Place of what is taken out of the results, and what is said then.
+DAMAGE: dict[str, tuple[tuple[str | int, ...], str]] = {
+    "a group": (("entries", 0, "groups", "all clients"), "an entry of 'alone' lacks the group 'all clients'"),
+    "a run": (("entries", 0, "runs", "1"), "an entry of 'alone' has not the 2 runs that it counts"),
+    "the clients of a group": (("entries", 0, "groups", "rf", "clients"), "entries.0.groups.rf.clients: Field req"),
+    "baselines": (("entries", 0, "groups", "rf", "baselines"), "entries.0.groups.rf.baselines: Field required"),
+    "values": (("entries", 0, "groups", "rf", "scores", "top1", "values"), "entries.0.groups.rf.scores.top1.values: "),
+    "a cost": (("entries", 0, "facts", "virtual_time_s"), "entries.0.facts.virtual_time_s: Field required"),
+    "an entry": (("entries", 0), "its entries are not those of its arms at every varied value"),
+    "the methods": (("comparison", "arms"), "comparison.arms: Field required"),
+    "the name of the varied field": (("vary",), "vary: Field required"),
+    "what seeds draw": (("resampling", "drawn"), "resampling.drawn: Field required"),
+}
+
+
+@pytest.fixture
+def of_one_method(finished: Finished) -> dict[str, Any]:
+    """Results without differences, as of a comparison of one method."""
+    results: dict[str, Any] = json.loads((finished[0] / "results.json").read_text())
+    del results["statistics"]
+    results["entries"] = [entry for entry in results["entries"] if entry["arm"] == "alone"]
+    results["comparison"]["arms"] = {"alone": results["comparison"]["arms"]["alone"]}
+    return results
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damaged_results_are_refused_before_anything_is_written(
+    case: str, of_one_method: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "results.json").write_text(json.dumps(of_one_method))
+    assert "statistics" not in stored_results(tmp_path)
+    (*parents, last), words = DAMAGE[case]
+    part: Any = of_one_method
+    for key in parents:
+        part = part[key]
+    del part[last]
+    (tmp_path / "results.json").write_text(json.dumps(of_one_method))
+    with pytest.raises(DataError) as told:
+        write_comparison_report(tmp_path)
+    assert f"results.json is no result of a comparison ({words}" in str(told.value)
+    assert "\n" not in str(told.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_results_of_a_task_that_is_not_loaded_name_the_option(of_one_method: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(json.dumps({**of_one_method, "task": "absolute_errors"}))
+    sentence = r"results\.json: unknown task 'absolute_errors'; known: blockage, .*; add --plugin FILE, the plugin that"
+    with pytest.raises(ConfigError, match=sentence):
+        write_comparison_report(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+
+
+def test_figures_of_before_that_the_comparison_has_no_more_are_removed(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        comparison_report, "save_figure", lambda _, stem: stem.with_suffix(".png").write_text("drawn again")
+    )
+    others = {path.name for path in copied.iterdir()} | {"report.html", "results.csv", "vary.txt"}
+    kinds = ("png", "svg", "pdf")
+    for name in FIGURES:
+        for kind in kinds:
+            (copied / f"{name}.{kind}").write_text("of before")
+    (copied / "vary.txt").write_text("mine")
+    write_comparison_report(copied)
+    assert {path.name for path in copied.iterdir()} == others | {
+        f"{name}.{kind}" for name in FIGURES - {"vary", "costs"} for kind in kinds
+    }
+    assert (copied / "differences.png").read_text() == "drawn again"
+
+
 def test_what_was_named_by_strangers_is_text_and_no_markup(written_results: dict[str, Any]) -> None:
     for entry in written_results["entries"]:
         if entry["arm"] == "together":
@@ -111,6 +184,12 @@ def test_figures_for_a_column_are_not_stretched_over_the_page(written_results: d
 def test_versions_of_several_runs_are_text(written_results: dict[str, Any]) -> None:
     written_results["environment"]["commit"] = ["6cd11be", "6cd11be-dirty"]
     assert "commit 6cd11be and 6cd11be-dirty" in comparison_page(with_differences(written_results), [])
+
+
+def test_several_machines_are_text(written_results: dict[str, Any]) -> None:
+    written_results["environment"] |= {"processor": ["A", "B"], "machine": "x86_64", "cpus": [2, 16]}
+    text = comparison_page(with_differences(written_results), [])
+    assert "A and B, x86_64, 2 and 16 processors" in text
 
 
 def test_failures_are_on_the_page(written_results: dict[str, Any]) -> None:

@@ -101,13 +101,51 @@ def test_the_tuned_file_is_a_comparison_itself(tuned: tuple[Path, dict[str, Any]
     assert written.seeds == two_methods.seeds
 
 
+def test_what_was_tuned_with_more_or_fewer_edits_is_refused(
+    tuned: tuple[Path, dict[str, Any]], two_methods: Comparison
+) -> None:
+    path = tuned[0] / "tuned.toml"
+    for edits, words in (
+        ({"algorithm": "local", "rounds": 9}, "method 'alone' has rounds = 9, but was tuned with no rounds in"),
+        ({}, "method 'alone' has no algorithm, but was tuned with algorithm = 'local' in"),
+        ({"algorithm": "local", STEPS: 0.5}, f"method 'alone' has {STEPS} = 0.5, but was tuned with {STEPS} = "),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            with_tuned_settings(two_methods.edited({"methods": {"alone": edits}}), path)
+        assert words in str(refused.value)
+        assert "name it differently, or tune it again" in str(refused.value)
+
+
+def test_a_search_of_before_a_field_was_renamed_is_still_taken(two_methods: Comparison, tmp_path: Path) -> None:
+    written = two_methods.edited(
+        {
+            "methods": {"alone": {"algorithm": "local", "link.blockage_loss": 0.5, "server.sampled": 2}},
+            "tuning": {"grid": {"link.blockage_loss": [0.5, 0.9]}, "seeds": [0]},
+        }
+    )
+    (tmp_path / "tuned.toml").write_text(written.text())
+    asked = two_methods.edited({"methods": {"alone": {"algorithm": "local", "clients.sampled": 2}}})
+    chosen = {"algorithm": "local", "clients.sampled": 2, "link.blocked_loss_probability": 0.5}
+    assert with_tuned_settings(asked, tmp_path / "tuned.toml").methods == {"alone": chosen}
+
+
+def test_a_tuned_file_without_a_setting_of_its_grid_is_refused(two_methods: Comparison, tmp_path: Path) -> None:
+    written = two_methods.edited({"tuning": {"grid": {STEPS: [0.5]}, "seeds": [0]}})
+    (tmp_path / "tuned.toml").write_text(written.text())
+    with pytest.raises(ConfigError, match=rf"tuned\.toml has no {STEPS} for method 'together'"):
+        with_tuned_settings(two_methods, tmp_path / "tuned.toml")
+
+
 def test_an_method_that_was_not_tuned_or_was_another_is_refused(
     tuned: tuple[Path, dict[str, Any]], two_methods: Comparison, tmp_path: Path
 ) -> None:
     path = tuned[0] / "tuned.toml"
     for methods, words in (
         ({"dsgd": {"algorithm": "dsgd"}}, "has no method 'dsgd', only together, alone; tune it, or leave it out"),
-        ({"alone": {"algorithm": "dsgd"}}, "method 'alone' has algorithm = 'dsgd', but was tuned with 'local'"),
+        (
+            {"alone": {"algorithm": "dsgd"}},
+            "has algorithm = 'dsgd', but was tuned with algorithm = 'local' in",
+        ),
     ):
         with pytest.raises(ConfigError) as refused:
             with_tuned_settings(two_methods.edited({"methods": methods, "reference": ""}), path)
@@ -120,3 +158,38 @@ def test_an_method_that_was_not_tuned_or_was_another_is_refused(
 def test_a_grid_may_not_undo_what_makes_an_method(two_methods: Comparison, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="method 'together' sets algorithm, which --grid changes too"):
         tune(two_methods, {"algorithm": ["dsgd"]}, [0], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "grid", "words"),
+    [
+        ({"vary": {"rounds": [1, 2]}}, {"rounds": [1, 2]}, "vary changes rounds, which --grid changes too; leave it"),
+        ({"vary": {"rounds": [1, 2]}}, {"sheaf.coupling+rounds": [1]}, "vary changes rounds, which --grid changes too"),
+        ({}, {"rounds": []}, "--grid rounds needs at least one value, got none"),
+        ({}, {"data.scored": ["held_out"]}, "data.scored must be 'validation' in a search, got 'held_out' for the"),
+        ({}, {"data": [{"scored": "held_out"}]}, "data.scored must be 'validation' in a search, got 'held_out'"),
+        (
+            {"methods": {"peeking": {"algorithm": "local", "data.scored": "held_out"}}, "reference": ""},
+            GRID,
+            "data.scored must be 'validation' in a search, got 'held_out' for the method 'peeking [",
+        ),
+    ],
+)
+def test_a_search_that_cannot_end_well_costs_no_run(
+    changes: dict[str, Any], grid: dict[str, Any], words: str, two_methods: Comparison, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        tune(two_methods.edited(changes), grid, [0], tmp_path / "out")
+    assert words in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_comparison_varies_is_left_out_of_its_search_and_stays_in_the_tuned_file(
+    two_methods: Comparison, tmp_path: Path
+) -> None:
+    varied = two_methods.edited({"methods": {"alone": {"algorithm": "local"}}, "vary": {"rounds": [1, 2]}})
+    tuning = tune(varied, {STEPS: [0.01]}, [0], tmp_path)
+    assert len(tuning["arms"]["alone"]["tried"]) == 1
+    written = validated_comparison(loaded_tables(str(tmp_path / "tuned.toml")))
+    assert written.vary == {"rounds": (1, 2)}
+    assert written.methods == {"alone": {"algorithm": "local", STEPS: 0.01}}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.scenarios.compare import comparing
+from sheafedge.scenarios.compare.curves import curves_of
 from sheafedge.scenarios.library import compared_methods
 from sheafedge.scenarios.library.compared_methods import ComparisonResult, compare, load_comparison, tune
 from sheafedge.scenarios.library.run_result import load_run
@@ -69,8 +71,29 @@ def test_what_is_no_comparison_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"is not the folder of a comparison \(results\.json is missing\)"):
         load_comparison(tmp_path)
     (tmp_path / "results.json").write_text("[]")
-    with pytest.raises(DataError, match=r"results\.json is damaged"):
+    with pytest.raises(DataError, match=r"results\.json is no result of a comparison \(Input should be a valid dict"):
         load_comparison(tmp_path)
+
+
+def test_what_the_report_reads_is_opened_too(compared: ComparisonResult, tmp_path: Path) -> None:
+    """Results of many methods and seeds, which an earlier version wrote without differences."""
+    pytest.importorskip("pandas")
+    results = {key: value for key, value in compared.results.items() if key not in ("statistics", "resampling")}
+    (tmp_path / "results.json").write_text(json.dumps(results) + " " * (1 << 26))
+    again = load_comparison(tmp_path)
+    assert again.scores().equals(compared.scores())
+    assert "do not say whether seeds drew data" in again._repr_markdown_()
+
+
+def test_values_of_a_varied_field_may_be_lists(tiny: Scenario, tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    groups = [({"name": one, "modalities": (one,), "share": 1.0},) for one in ("gps", "rf")]
+    varied = {"clients.groups": groups}
+    found = compare(tiny.edited({"rounds": 1}), ["local"], 1, vary=varied, out=tmp_path / "found")
+    assert [one["value"][0]["name"] for one in found.metrics().to_dict("records")] == ["gps"] * 4 + ["rf"] * 4
+    (curve,) = curves_of(found.results, found.folder / "runs")
+    assert set(curve.scores) == {"gps", "all clients"}
+    assert load_comparison(found.folder).results == found.results
 
 
 def test_a_scenario_that_a_comparison_cannot_name_is_refused(tiny: Scenario) -> None:

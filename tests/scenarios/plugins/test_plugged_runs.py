@@ -15,10 +15,11 @@ import tomli_w
 from doubles.plugin_files import ALL_DOORS, write_own
 from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.emulator.plugin_sources import LOADED
-from sheafedge.scenarios.compare import comparing
+from sheafedge.scenarios.compare import comparing, comparison_report
 from sheafedge.scenarios.compare.comparing import run_comparison
 from sheafedge.scenarios.compare.comparison import validated_comparison
 from sheafedge.scenarios.plugins.loading import load_plugin, unload
+from sheafedge.scenarios.report.run_report import write_run_report
 from sheafedge.scenarios.running.progress import NoRunProgress
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import load_scenario
@@ -87,6 +88,18 @@ def test_a_run_goes_through_every_door_and_keeps_the_plugin(own: Path) -> None:
     assert len(digest) == 16
     assert (own / "whole" / "plugins" / "all_doors.py").read_text() == ALL_DOORS
     assert f"plugins/all_doors.py#sha256={digest}" in (own / "whole" / "scenario.toml").read_text()
+
+
+def test_figures_of_theory_do_without_a_bound_where_the_loss_is_a_plugin_s(tmp_path: Path) -> None:
+    plugin, path = write_own(tmp_path)
+    load_plugin(plugin)
+    edits = {"algorithm": "sheaf_dmfl", "export.theory": True}
+    found = run_scenario(load_scenario(str(path)).edited(edits), tmp_path / "run").summary["theory"]
+    assert [row["smoothness"] for row in found["rows"]] == [None] * 3
+    assert found["bound"]["reason"] == "the smoothness of objective 'absolute' is not known"
+    assert found["bound"]["mean_square"] > 0.0
+    page = write_run_report(tmp_path / "run").read_text(encoding="utf-8")
+    assert "No bound: the smoothness of objective" in page
 
 
 @pytest.mark.parametrize(
@@ -192,6 +205,22 @@ def test_a_comparison_repeats_the_runs_whose_plugin_has_changed(
     assert {name for name, when in when_made(tmp_path / "out").items() if when != made[name]} == {"half_steps"}
     assert accuracies(first)["theirs"] == accuracies(second)["theirs"]
     assert accuracies(first)["own"] != accuracies(second)["own"]
+
+
+def test_a_report_of_a_comparison_needs_the_plugin_of_its_task(
+    own: Path, tmp_path: Path, command: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (comparing, comparison_report):
+        monkeypatch.setattr(module, "write_figures", lambda results, folder: None)
+    load_plugin(own / "all_doors.py")
+    tables = {"name": "own", "scenario": str(own / "own.toml"), "seeds": [0], "set": {"rounds": 1}}
+    run_comparison(validated_comparison({**tables, "methods": {"own": {}}}), tmp_path / "out")
+    code, said = command("report", tmp_path / "out")
+    assert (code, said.count("\n")) == (2, 1)
+    assert f"{tmp_path / 'out' / 'results.json'}: unknown task 'absolute_errors'; known: blockage, " in said
+    assert "; add --plugin FILE, the plugin that the comparison was made with" in said
+    assert command("report", tmp_path / "out", "--plugin", own / "all_doors.py") == (0, "")
+    assert command("report", tmp_path / "out", "--trust-plugins") == (0, "")
 
 
 def when_made(folder: Path) -> dict[str, int]:

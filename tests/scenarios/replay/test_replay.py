@@ -315,9 +315,16 @@ def test_a_server_that_leaves_says_why(stream: StationStream) -> None:
 
 
 def test_a_new_bundle_with_other_outputs_ends_the_replay(stream: StationStream) -> None:
+    """The answer that ends it cannot be scored: its request counts as unanswered, and the report is JSON."""
     server = ScriptedServer(lambda name, index, time_s: [(0.0, answer(name, index, time_s, logits=[0.0] * 8))])
+    session = session_with(server, [StreamBook(stream, MANIFEST)])
     with pytest.raises(ReplayError, match="answers with 8 logits"):
-        session_with(server, [StreamBook(stream, MANIFEST)]).play()
+        session.play()
+    found = report(session, MANIFEST)
+    assert (found["questions"]["asked"], found["questions"]["unanswered"]) == (1, 1)
+    assert conserved(found)
+    assert not {"scores", "persistence"} & found.keys()
+    json.dumps(found, allow_nan=False)
 
 
 def test_a_request_to_stop_ends_it_with_what_was_found(stream: StationStream) -> None:
@@ -463,6 +470,11 @@ def test_losses_come_from_the_seed_alone_and_a_broken_sensor_does_not_move_them(
 def test_a_loss_that_is_no_probability_is_refused(loss: float) -> None:
     with pytest.raises(ConfigError, match="--loss must lie in"):
         SensorFaults((), loss)
+
+
+def test_a_seed_below_zero_is_refused_before_anything_is_opened() -> None:
+    with pytest.raises(ConfigError, match=r"--seed must be at least 0, got -1; the default is 0"):
+        replaying.ReplayRequest(Path("nothing.h5"), "nowhere", loss=0.1, seed=-1)
 
 
 def test_instants_of_which_everything_is_lost_are_not_asked_and_told(stream: StationStream) -> None:
@@ -676,6 +688,7 @@ def test_nobody_there_is_one_sentence(
         (("--seconds", "0"), "--seconds must be above 0"),
         (("--drop", "sonar"), "--drop 'sonar' is no sensor and time"),
         (("--loss", "1"), "--loss must lie in"),
+        (("--loss", "0.1", "--seed", "-1"), "--seed must be at least 0, got -1; the default is 0"),
         (("--station", "bs07"), "--station 'bs07' is none of this recording"),
         (("--from", "1000"), "nothing to ask"),
         (("--label", "blocked_power"), "blocked_power"),

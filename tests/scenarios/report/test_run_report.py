@@ -228,6 +228,13 @@ def test_clients_stand_from_the_best_to_the_worst(task: str, better: str, writte
     assert scores[0][0] != scores[0][1]
 
 
+@pytest.mark.parametrize("name", ["score", "clients"])
+def test_scores_of_a_plugin_are_seen_whatever_their_range(name: str, written: Written) -> None:
+    folder = written(more=lambda node, index: {"models": {"fused": {"top1": 60.0 + node + index}}})
+    (panel,) = drawn(folder, name).axes
+    assert panel.get_ylim()[1] > 65.0
+
+
 def test_a_class_without_samples_has_no_color_and_beams_are_named_once(written: Written) -> None:
     curves = {"confusion": [[8, 2, 0], [0, 0, 0], [1, 0, 9]], "classes": ["beam 0", "beam 1", "beam 2"]}
     panel, bar = drawn(written(diagnostics={"held_out": {"gps": {"fused": curves}}}), "confusion-0").axes

@@ -20,6 +20,9 @@ from rich.console import Console
 from sheafedge.scenarios import entry
 from sheafedge.scenarios.running.run import RunResult
 from sheafedge.scenarios.schema.scenario import load_scenario, shipped_scenarios
+from sheafedge.scenarios.tasks.beam_tasks import BeamTracking
+from sheafedge.scenarios.tasks.task_spec import Column
+from sheafedge.scenarios.tasks.task_table import TASKS
 from sheafedge.scenarios.terminal import cli
 from sheafedge.scenarios.terminal.run_console import print_result
 
@@ -256,6 +259,19 @@ def test_on_a_terminal_names_are_shown_as_they_are_written(summary: dict[str, An
     print_result(Console(file=screen, force_terminal=True, width=120), RunResult(Path("runs/[red]a[/b]"), named))
     assert "[b]x[/i]" in screen.getvalue()
     assert "runs/[red]a[/b]" in screen.getvalue()
+
+
+def test_titles_of_a_plugin_are_shown_with_their_units(
+    summary: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Distances(BeamTracking):
+        title = "How far [m]?"
+        columns = (Column("top1", "error [m]"), Column("rms", "rms [m]", absent="there are no [m]"))
+
+    monkeypatch.setitem(TASKS, summary["task"], Distances())
+    screen = StringIO()
+    print_result(Console(file=screen, width=120), RunResult(Path("runs/a"), summary))
+    assert all(text in screen.getvalue() for text in ("How far [m]?", "error [m]", "there are no [m]"))
 
 
 BAD_COMMANDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {

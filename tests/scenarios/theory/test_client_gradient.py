@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -81,6 +83,17 @@ def test_no_curvature_in_the_head_is_above_its_smoothness(objective: str) -> Non
     hessian = torch.autograd.functional.hessian(loss, model.head.data)  # type: ignore[no-untyped-call]
     largest = float(torch.linalg.eigvalsh(hessian)[-1])
     assert largest <= smoothness * (1.0 + 1e-9) <= 4.0 * largest
+
+
+def test_the_objective_of_a_plugin_has_gradients_and_no_known_smoothness(monkeypatch: pytest.MonkeyPatch) -> None:
+    def huber(outputs: torch.Tensor, labels: torch.Tensor, class_weights: torch.Tensor | None) -> torch.Tensor:
+        return torch.nn.functional.huber_loss(outputs[:, 0], labels.to(outputs.dtype))
+
+    monkeypatch.setitem(OBJECTIVES, "huber", huber)
+    model, rows = model_of(1), rows_of("squared_error")
+    found = client_gradient(model, rows, "huber", balanced=False)
+    assert found.loss == pytest.approx(float(loss_at_once(model, rows, "huber", balanced=False).detach()))
+    assert math.isnan(found.head_smoothness)
 
 
 def test_the_model_stays_as_it_is() -> None:

@@ -75,3 +75,12 @@ def test_plain_steps_below_the_limit_keep_to_the_bound_and_steps_above_have_none
     assert "bound" not in above
     assert "0.9 is not below the limit 0.588" in above["reason"]
     assert math.isclose(above["mean_square"], 4.0)
+    # resumed with theory after 3 of 5 rounds: the bound is of the last two
+    resumed = gradient_bound([{**row, "round": row["round"] + 3} for row in rows], scenario)
+    assert resumed["bound"] == found["bound"]
+
+
+def test_without_a_known_smoothness_there_is_a_reason_and_no_bound(tiny: Scenario) -> None:
+    common = {"smoothness": None, "largest_eigenvalue": 4.0, "objective": 10.0, "gradient_vectors": 2.0}
+    found = gradient_bound([{**common, "round": done} for done in (0, 1)], tiny)
+    assert found == {"mean_square": 4.0, "reason": "the smoothness of objective 'cross_entropy' is not known"}
