@@ -2,13 +2,14 @@
 
 A template cites by fields in double braces, parts of which are parted by |:
 
-    {{d REGIME | ARM | OTHER}}             difference over all clients, interval, word
+    {{d REGIME | ARM | OTHER}}             difference over all clients, interval, word: a row of *What decides*
     {{d REGIME | ARM | OTHER | GROUP}}     the same in a group of clients
     {{d ... | seeds 4 to 9}}               the same of these seeds alone
     {{r REGIME | ARM}}                     difference to the reference of the regime, adjusted for all arms of its table
     {{m REGIME | ARM}}                     mean score over all clients; with a group as third part: in that group
     {{n REGIME}}                           number of seeds
     {{v REGIME | VALUE | ARM}}             mean score over all clients at one value of the setting that varies
+    {{a REGIME | VALUE}}                   the same in the mean over all arms
     {{mb REGIME | ARM}}, {{s REGIME | ARM}}   megabytes, and simulated seconds, of a run
 
 `{{d ... | = better}}` says which word the sentence around it means. Where the scores have another one, the page is not
@@ -22,13 +23,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from controls import family_of  # a script beside its modules
+from controls import judged_controls  # a script beside its modules
 from ledger import ALL, Ledger, RegimeScores
 from sheafedge.scenarios.compare.comparison import Comparison
 from verdicts import Difference, against
 
 NOT_RUN = "*not run yet*"
-FIELD = re.compile(r"\{\{(d|r|m|n|v|mb|s) ([^{}]+)\}\}")
+FIELD = re.compile(r"\{\{(d|r|m|n|v|a|mb|s) ([^{}]+)\}\}")
 SEEDS = re.compile(r"seeds (\d+) to (\d+)")
 
 
@@ -65,8 +66,8 @@ class Citation:
         span = SEEDS.fullmatch(parts[-1]) if parts else None
         seeds = None if span is None else (int(span[1]), int(span[2]))
         parts = parts[:-1] if seeds else parts
-        varied = parts.pop(0) if kind == "v" else ""
-        n_arms = {"d": 2, "n": 0}.get(kind, 1)
+        varied = parts.pop(0) if kind in ("v", "a") else ""
+        n_arms = {"d": 2, "n": 0, "a": 0}.get(kind, 1)
         return cls(kind, regime, varied, tuple(parts[:n_arms]), (*parts[n_arms:], ALL)[0], seeds, meant)
 
 
@@ -111,8 +112,8 @@ def _is_run(one: Citation, scores: RegimeScores, comparisons: Mapping[str, Compa
         raise CitationError(f"there is no regime {one.regime!r}")
     if unknown := {*one.arms} - comparisons[one.regime].methods.keys():
         raise CitationError(f"there is no arm {sorted(unknown)[0]!r}")
-    if not {*one.arms} <= {*scores.arms}:
-        return False
+    if not scores.arms or not {*one.arms} <= {*scores.arms}:
+        return one.kind == "n"
     if scores.arms and one.group not in scores.groups:
         raise CitationError(f"there is no group {one.group!r}")
     return True
@@ -121,18 +122,27 @@ def _is_run(one: Citation, scores: RegimeScores, comparisons: Mapping[str, Compa
 def _figure(one: Citation, scores: RegimeScores) -> str:
     if one.kind == "n":
         return str(max((len(scores.values(arm, ALL)) for arm in scores.arms), default=0))
+    if one.kind == "a":
+        return _score(fmean(fmean(scores.values(arm, ALL).values()) for arm in scores.arms))
     (arm,) = one.arms
     if one.kind == "mb":
         return f"{scores.costs(arm)['megabytes']:,.0f}"
     if one.kind == "s":
         return f"{scores.costs(arm)['virtual_s']:.1f}"
-    return f"{fmean(scores.values(arm, one.group).values()):.3f}".removeprefix("0")
+    return _score(fmean(scores.values(arm, one.group).values()))
+
+
+def _score(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")
 
 
 def _difference(one: Citation, scores: RegimeScores, comparisons: Mapping[str, Comparison], ratio: float) -> Difference:
     if one.kind == "r":
         return against(scores, comparisons[one.regime].reference, ratio)[one.arms[0], one.group]
-    return next(found for found in family_of(scores, *one.arms, ratio) if found.group == one.group)
+    judged = judged_controls(scores, ratio)
+    if (*one.arms, one.group) not in judged:
+        raise CitationError("it is no row of what decides; add it to CONTROLS")
+    return judged[(*one.arms, one.group)]
 
 
 def _said(one: Citation, found: Difference) -> str:

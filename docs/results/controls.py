@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ledger import ALL, Ledger, RegimeScores  # a script beside its modules
-from verdicts import Difference, adjusted, difference
+from verdicts import NOT_SHOWN, Difference, adjusted, difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,38 @@ class Control:
 _SHARING = (
     ("as in the paper, gamma .1", "the same without coupling", "the coupling, as printed, gamma .1"),
     ("as in the paper, gamma .23", "the same without coupling", "the coupling, as printed, gamma .23"),
+    ("as in the paper, gamma .23", "as in the paper, gamma .1", "gamma .23 in the place of .1"),
+    ("as in the paper, gamma .23", "local, twice the steps", "the method as printed, gamma .23"),
     ("encoders only", "the same without coupling", "a common initial head"),
     ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),
     ("head averaging", "encoders only", "averages of heads"),
-    ("encoders only", "local, twice the steps", "sharing encoders"),
+    ("encoders only", "local, twice the steps", "sharing encoders, common initial heads"),
+    ("the same without coupling", "local, twice the steps", "sharing encoders, independent heads"),
     ("local, twice the steps", "local", "twice the compute"),
 )
 _PROTOTYPES = ("class prototypes", "class prototypes, not coupled", "heads coupled, beside class prototypes")
 _INDEPENDENT = (
-    "as in the paper, gamma .23",
-    "head averaging, independent heads",
-    "the coupling as printed in the place of averages, from independent heads",
+    ("head averaging, independent heads", "the same without coupling", "averages of heads that start independently"),
+    (
+        "as in the paper, gamma .23",
+        "head averaging, independent heads",
+        "the coupling as printed in the place of averages, from independent heads",
+    ),
+    (
+        "head averaging, independent heads",
+        "encoders only",
+        "averages of independent heads in the place of a common initial head",
+    ),
 )
 _GROUPS = ("group averaging", "head averaging", "averages over a whole group, with its bytes")
-_SKY = (*_SHARING, _INDEPENDENT, _PROTOTYPES, _GROUPS)
+_ALIKE = (
+    *_SHARING,
+    *_INDEPENDENT,
+    _PROTOTYPES,
+    _GROUPS,
+    ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
+    ("centralized", "local, twice the steps", "pooling all samples"),
+)
 #: What decides where base stations number their beams in orders of their own: what those gain that are told,
 _TOLD = (
     ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
@@ -54,6 +72,7 @@ _TOLD = (
 _LEARNED = (
     ("learned orders (ours)", "encoders only", "orders that are learned, and heads mixed by them"),
     ("encoders only, learned orders", "encoders only", "orders that are learned"),
+    ("encoders only, learned orders", "local, twice the steps", "sharing encoders, told nothing"),
     ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned"),
     ("learned orders (ours)", "local, twice the steps", "training together, told nothing"),
     (
@@ -89,24 +108,22 @@ CONTROLS = tuple(
     Control(regime, arm, control, thing)
     for regime, pairs in {
         "tracking": (
-            *_SHARING,
+            *_ALIKE,
             ("Sheaf-DMFL-Att", "frozen maps", "that maps learn"),
-            ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
-            _PROTOTYPES,
-            _GROUPS,
             ("sheaf diffusion (ours)", "head averaging", "maps, where heads mean the same"),
             ("head averaging, then tuned", "head averaging", "training alone at the end"),
             ("mean of averaged and tuned", "head averaging, then tuned", "the mean of both models"),
             ("head averaging", "local, twice the steps", "sharing encoders and heads"),
-            ("DSGD", "head averaging", "one model per modality in the place of fusion"),
+            ("DSGD", "encoders only", "one model per modality in the place of fusion"),
+            ("DSGD, heads too", "head averaging", "one model per modality in the place of fusion, heads averaged"),
         ),
-        "tracking_scarce": (
-            *_SHARING,
-            ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
-            _PROTOTYPES,
-            _GROUPS,
+        "tracking_scarce": _ALIKE,
+        "tracking_mirrored": (
+            ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),
+            ("head averaging", "encoders only", "averages of heads"),
+            ("encoders only", "local, twice the steps", "sharing encoders, common initial heads"),
+            ("local, twice the steps", "local", "twice the compute"),
         ),
-        "tracking_mirrored": (("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),),
         "tracking_permuted": (
             *_TOLD,
             *_LEARNED,
@@ -119,20 +136,67 @@ CONTROLS = tuple(
                 "heads mixed by learned orders, in personal models",
             ),
         ),
-        "blockage": (*_SHARING, _PROTOTYPES, _GROUPS),
-        "drones": _SKY,
-        "drones_occluded": (
-            *_SKY,
-            ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
-            ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
+        "tracking_options": (
+            ("encoders only, personal GPS encoders", "encoders only", "GPS encoders that are not shared"),
+            ("personal GPS encoders", "Sheaf-DMFL-Att", "GPS encoders that are not shared, beside the coupling"),
         ),
-        "drones_views": _SKY,
+        "blockage": (
+            *_ALIKE,
+            ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method"),
+            ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
+        ),
+        "drones": _ALIKE,
+        "drones_occluded": (
+            *_ALIKE,
+            ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
+            ("DMML-KD (approximation)", "local, best modality", "distillation"),
+            ("DSGD", "local, best modality", "averages of models of one modality"),
+        ),
+        "drones_views": _ALIKE,
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS),
         "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD),
-        "drones_sizes_scarce": (*_TOLD, *_LEARNED, _OR_TOLD),
+        "drones_sizes_scarce": (
+            *_TOLD,
+            *_LEARNED,
+            _OR_TOLD,
+            ("learned orders (ours)", "mean of encoders only and tuned", "learned orders against personal models"),
+        ),
     }.items()
     for arm, control, thing in pairs
 )
+
+
+#: (arm, control, group) -> difference.
+Judged = Mapping[tuple[str, str, str], Difference]
+
+
+def judged_controls(scores: RegimeScores, test_per_train: float) -> Judged:
+    """All differences of a regime's rows that have scores, with p values adjusted for their number.
+
+    Differences over all clients are one family; those of groups of clients are another.
+
+    Args:
+        scores: of the regime.
+        test_per_train: see `difference`.
+    """
+    arms = {*scores.arms}
+    rows = [one for one in CONTROLS if one.regime == scores.name and {one.arm, one.control} <= arms]
+    found: dict[tuple[str, str, str], Difference] = {}
+    for groups in ([ALL], [group for group in scores.groups if group != ALL]):
+        family = [difference(scores, one.arm, one.control, group, test_per_train) for one in rows for group in groups]
+        found |= {(one.arm, one.other, one.group): one for one in adjusted(family)}
+    return found
+
+
+def shown_on_the_whole_page(ledger: Ledger, test_per_train: Mapping[str, float]) -> set[tuple[str, str, str]]:
+    """(regime, arm, control) of differences over all clients that stay shown when they are adjusted for all regimes."""
+    keys, family = [], []
+    for regime, ratio in test_per_train.items():
+        for (arm, control, group), one in judged_controls(ledger.of(regime), ratio).items():
+            if group == ALL:
+                keys.append((regime, arm, control))
+                family.append(one)
+    return {key for key, one in zip(keys, adjusted(family), strict=True) if one.word != NOT_SHOWN}
 
 
 def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]) -> Iterator[str]:
@@ -143,17 +207,19 @@ def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]
         ledger: of all regimes.
         test_per_train: regime, in order -> see `difference`.
     """
-    things = OVERVIEWS[name]
+    things, everywhere = OVERVIEWS[name], shown_on_the_whole_page(ledger, test_per_train)
     columns: dict[str, list[str]] = {}
     for regime, ratio in test_per_train.items():
         controls = {one.thing: one for one in CONTROLS if one.regime == regime}
         if not {*things} <= {*controls}:
             continue
-        families = [family_of_control(controls[thing], ledger, ratio) for thing in things]
-        found = [next((one for one in family if one.group == ALL), None) for family in families]
-        n = max((one.n for one in found if one), default=0)
+        judged = judged_controls(ledger.of(regime), ratio)
+        n = max((one.n for one in judged.values()), default=0)
         if n:
-            columns[f"`{regime}` (n = {n})"] = [_cell(one, n) for one in found]
+            columns[f"`{regime}` (n = {n})"] = [
+                _cell(judged.get((one.arm, one.control, ALL)), n, (regime, one.arm, one.control) in everywhere)
+                for one in (controls[thing] for thing in things)
+            ]
     if not columns:
         return
     yield f"| What is praised | {' | '.join(columns)} |"
@@ -162,28 +228,19 @@ def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]
         yield f"| {thing} | {' | '.join(row)} |"
 
 
-def _cell(one: Difference | None, n: int) -> str:
+def _cell(one: Difference | None, n: int, is_everywhere: bool) -> str:
     """Difference and word, with its number of seeds where that is not the one of the column."""
     if one is None:
         return "not run"
-    return f"{one} {one.marked}" + ("" if one.n == n else f" (n = {one.n})")
+    word = f"**{one.word}**" if is_everywhere else one.word
+    return f"{one} {word}" + ("" if one.n == n else f" (n = {one.n})")
 
 
-def family_of(scores: RegimeScores, arm: str, control: str, test_per_train: float) -> list[Difference]:
-    """Differences of all groups, adjusted for their number."""
-    return adjusted([difference(scores, arm, control, group, test_per_train) for group in scores.groups])
-
-
-def family_of_control(control: Control, ledger: Ledger, test_per_train: float) -> list[Difference]:
-    """Differences of all groups, adjusted for their number; empty until both arms have scores."""
-    scores = ledger.of(control.regime)
-    if not {control.arm, control.control} <= {*scores.arms}:
-        return []
-    return family_of(scores, control.arm, control.control, test_per_train)
-
-
-def control_rows(control: Control, ledger: Ledger, test_per_train: float) -> Iterator[str]:
-    """A row of the table, once both arms have scores; p values are adjusted for the groups of the row."""
-    if family := family_of_control(control, ledger, test_per_train):
-        named = f"| `{control.regime}` | {control.thing} | {control.arm} | {control.control} |"
-        yield f"{named} {'; '.join(f'{one.group}: {one} {one.word}' for one in family)} |"
+def control_rows(regime: str, ledger: Ledger, test_per_train: float) -> Iterator[str]:
+    """Rows of a regime, of controls whose arms both have scores."""
+    scores = ledger.of(regime)
+    judged = judged_controls(scores, test_per_train)
+    for one in (one for one in CONTROLS if one.regime == regime and (one.arm, one.control, ALL) in judged):
+        named = f"| `{regime}` | {one.thing} | {one.arm} | {one.control} |"
+        in_groups = (judged[one.arm, one.control, group] for group in scores.groups)
+        yield f"{named} {'; '.join(f'{each.group}: {each} {each.word}' for each in in_groups)} |"

@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sheafedge.scenarios.compare.plan import PlannedRun
+from sheafedge.scenarios.compare.results import groups_with_all
+from sheafedge.scenarios.tasks.task_table import TASKS
 from tables import read_rows, write_rows  # a script beside its modules
 
 #: The mean over the clients of all groups.
 ALL = "all clients"
+#: Regime, arm, varied value and seed.
+RunKey = tuple[str, str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,7 @@ class Row:
         megabytes: that all nodes sent.
         virtual_s: simulated time of the run.
         joules: that computing and radios took.
+        encoder, head: step sizes of the run.
         code: of the software that made the run.
     """
 
@@ -48,6 +54,8 @@ class Row:
     megabytes: float
     virtual_s: float
     joules: float
+    encoder: float
+    head: float
     code: str
 
     @property
@@ -79,10 +87,16 @@ class Ledger:
         """What a row takes the place of; None: nothing."""
         return self._rows.get(row.key)
 
-    def has(self, regime: str, arm: str, varied: str, seed: int, codes: Sequence[str] | None = None) -> bool:
-        """Whether the scores of a run are there, made by one of these versions of the code; None: by any."""
-        row = self._rows.get((regime, arm, varied, seed, ALL))
-        return row is not None and (codes is None or row.code in codes)
+    def has(self, key: RunKey, sizes: tuple[float, float], codes: Sequence[str] | None = None) -> bool:
+        """Whether the scores of a run are there, with these step sizes, of encoders and heads.
+
+        Args:
+            key: regime, arm, varied value and seed.
+            sizes: of the steps of encoders, and of heads.
+            codes: versions of the code that may have made it; None: any.
+        """
+        row = self._rows.get((*key, ALL))
+        return row is not None and (row.encoder, row.head) == sizes and (codes is None or row.code in codes)
 
     def of(self, regime: str, varied: str = "") -> RegimeScores:
         """Scores of a regime."""
@@ -119,6 +133,9 @@ class RegimeScores:
 
     def __init__(self, name: str, rows: Sequence[Row]) -> None:
         self.name, self._rows = name, rows
+        self._values: dict[tuple[str, str], dict[int, float]] = {}
+        for row in rows:
+            self._values.setdefault((row.arm, row.group), {})[row.seed] = row.score
 
     def of_seeds(self, first: int, last: int) -> RegimeScores:
         """The same of some seeds alone."""
@@ -145,9 +162,13 @@ class RegimeScores:
         """Versions of the code that made the runs."""
         return sorted({row.code for row in self._rows})
 
-    def values(self, arm: str, group: str) -> dict[int, float]:
+    def sizes(self, arm: str) -> list[tuple[float, float]]:
+        """Step sizes of an arm, of encoders and heads; more than one pair: of different searches."""
+        return list(dict.fromkeys((row.encoder, row.head) for row in self._rows if row.arm == arm))
+
+    def values(self, arm: str, group: str) -> Mapping[int, float]:
         """Seed -> score."""
-        return {row.seed: row.score for row in self._rows if (row.arm, row.group) == (arm, group)}
+        return self._values.get((arm, group), {})
 
     def costs(self, arm: str) -> Mapping[str, float]:
         """Means over seeds of what a run costs."""
@@ -156,25 +177,29 @@ class RegimeScores:
         return {name: sum(getattr(row, name) for row in whole) / len(whole) for name in names}
 
 
-def rows_of_run(
-    regime: str, arm: str, varied: Any, summary: Mapping[str, Any], groups: Mapping[str, Any], score: str
-) -> list[Row]:
-    """Rows of a finished run.
+def run_key(regime: str, run: PlannedRun) -> RunKey:
+    """Which run of a regime it is."""
+    return regime, run.method, "" if run.value is None else str(run.value), run.seed
+
+
+def sizes_of(run: PlannedRun) -> tuple[float, float]:
+    """Step sizes of encoders, and of heads."""
+    return run.scenario.training.encoder_step_size, run.scenario.training.head_step_size
+
+
+def rows_of_run(regime: str, run: PlannedRun, summary: Mapping[str, Any]) -> list[Row]:
+    """Rows of a finished run: one per group of clients, and one of all clients.
 
     Args:
-        regime, arm: of the run.
-        varied: value of the varied field; None: nothing varies.
+        regime: of the run.
+        run: as it was planned.
         summary: content of its `summary.json`.
-        groups: its groups with the mean over all clients, see `groups_with_all`.
-        score: key of the first score.
     """
     traffic, environment = summary["traffic"], summary["environment"]
+    score = TASKS[run.scenario.task].columns[0].key
     return [
         Row(
-            regime,
-            arm,
-            "" if varied is None else str(varied),
-            summary["seed"],
+            *run_key(regime, run),
             group,
             figures["clients"],
             figures[score],
@@ -183,7 +208,8 @@ def rows_of_run(
             traffic["bytes"] / 1e6,
             summary["virtual_time_s"],
             summary["energy_j"],
+            *sizes_of(run),
             environment["code"],
         )
-        for group, figures in groups.items()
+        for group, figures in groups_with_all(summary).items()
     ]

@@ -12,18 +12,17 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
-
-from rich.console import Console
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from citations import NOT_RUN, CitationError, cited  # noqa: E402
 from claims import CLAIMS, judged  # noqa: E402 - a script beside its modules
-from controls import CONTROLS, control_rows, overview_rows  # noqa: E402
-from ledger import ALL, Ledger, RegimeScores, rows_of_run  # noqa: E402
+from controls import control_rows, overview_rows  # noqa: E402
+from keeping import CONSOLE, run_and_keep  # noqa: E402
+from ledger import ALL, Ledger, RegimeScores, rows_of_run, run_key, sizes_of  # noqa: E402
 from pictures import draw_curves  # noqa: E402
 from regimes import (  # noqa: E402
     REGIMES,
@@ -36,14 +35,9 @@ from regimes import (  # noqa: E402
 )
 from repeats import Repeats  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison  # noqa: E402
-from sheafedge.scenarios.compare.execution import execute  # noqa: E402
-from sheafedge.scenarios.compare.jobs import JobOutcome  # noqa: E402
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
-from sheafedge.scenarios.compare.results import groups_with_all  # noqa: E402
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # noqa: E402
-from sheafedge.scenarios.tasks.task_table import TASKS  # noqa: E402
-from sheafedge.scenarios.terminal.compare_console import ComparisonLines  # noqa: E402
-from steps import GAIN, StepTable, at_the_edge, search_steps  # noqa: E402
+from steps import FINALISTS, GAIN, StepTable, at_the_edge, lack_part, search_steps  # noqa: E402
 from verdicts import Difference, against  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
@@ -63,12 +57,12 @@ CURVES: Mapping[str, str] = {
 CONTROLS_HEADING = """\
 ## What decides
 
-For every gain that could be claimed, the arm that lacks only the thing praised. Differences with 95 % intervals;
-p values are adjusted for the groups of a row.
+For every gain that could be claimed, the arm that lacks only the thing praised. Differences with 95 % intervals.
+Words are adjusted for all rows of the regime: those over all clients together, and those of groups of clients together.
+An interval is of one difference, so that it may exclude 0 where the word is "not shown".
 
 | Regime | What is praised | Arm | Control | Difference |
 |---|---|---|---|---|"""
-CONSOLE = Console(emoji=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -109,53 +103,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(comparison: Comparison, ledger: Ledger, repeats: Repeats, options: argparse.Namespace) -> None:
     """Run what is missing of a regime, keeping the scores of each run before the next."""
-    codes = None if options.keep_stale else [run_code()]
-    ledger.keep_only(comparison.name, comparison.methods)
+    name, codes = comparison.name, None if options.keep_stale else [run_code()]
+    ledger.keep_only(name, comparison.methods)
     folder = options.out / "runs"
-    folder.mkdir(parents=True, exist_ok=True)
     seeds = comparison.seeds if options.seeds is None else options.seeds
-    runs = planned_runs(comparison.edited({"seeds": list(seeds)}))
-
-    def lacking() -> list[PlannedRun]:
-        key = comparison.name
-        return [run for run in runs if not ledger.has(key, run.method, _text(run.value), run.seed, codes)]
-
-    def keep(run: PlannedRun) -> None:
-        _keep(comparison.name, run, ledger, repeats, folder)
-
-    missing = lacking()
-    if not missing:
-        return
-    with _KeepingLines(keep, options.keep_stale) as lines:
-        failed = execute(missing, folder, options.jobs, lines, keep_stale=options.keep_stale)
-    # those that were stored before, and those that share a run with another arm
-    for run in lacking():
-        if run.name not in failed:
-            keep(run)
-
-
-class _KeepingLines(ComparisonLines):
-    """Prints a line per run, and keeps its scores.
-
-    Args:
-        keep: of a complete run.
-        keep_stale: see `ComparisonLines`.
-    """
-
-    def __init__(self, keep: Callable[[PlannedRun], None], keep_stale: bool) -> None:
-        super().__init__(CONSOLE, keep_stale=keep_stale)
-        self._keep = keep
-
-    def ended(self, run: PlannedRun, folder: Path, outcome: JobOutcome) -> None:
-        super().ended(run, folder, outcome)
-        if not outcome.error:
-            self._keep(run)
+    run_and_keep(
+        planned_runs(comparison.edited({"seeds": list(seeds)})),
+        lambda run: ledger.has(run_key(name, run), sizes_of(run), codes),
+        lambda run: _keep(name, run, ledger, repeats, folder),
+        folder,
+        options,
+    )
 
 
 def _keep(regime: str, run: PlannedRun, ledger: Ledger, repeats: Repeats, folder: Path) -> None:
-    summary = stored_summary(folder / run.name)
-    key = TASKS[run.scenario.task].columns[0].key
-    rows = rows_of_run(regime, run.method, run.value, summary, groups_with_all(summary), key)
+    rows = rows_of_run(regime, run, stored_summary(folder / run.name))
     for row in rows:
         if (old := ledger.replaced(row)) is not None:
             repeats.note(old, row)
@@ -183,10 +145,10 @@ def page(ledger: Ledger, steps: StepTable, repeats: Repeats) -> str:
         "standing": lambda _: "\n".join(repeats.standing(ledger, REGIMES, VERSION)),
         "version": lambda _: VERSION[:8],
         "controls": lambda _: _controls_text(ledger),
-        "curves": lambda name: _curves_text(name, ledger),
+        "curves": lambda name: _curves_text(name, ledger, steps),
         "steps": lambda name: "\n\n".join(_steps_text(steps, name)),
         "verdicts": lambda name: "\n".join(_verdicts_of(name)),
-        "table": lambda name: "\n\n".join(_tables(name, ledger)),
+        "table": lambda name: "\n\n".join(_tables(name, ledger, steps)),
     }
     return re.sub(r"\{\{(\w+) ?([\w/.-]*)\}\}", lambda match: parts[match[1]](match[2]), text)
 
@@ -202,7 +164,7 @@ def _verdicts_of(name: str) -> Iterator[str]:
 
 def _controls_text(ledger: Ledger) -> str:
     """The section of the controls; empty until a regime was run."""
-    rows = [row for one in CONTROLS for row in control_rows(one, ledger, test_per_train(one.regime, ledger))]
+    rows = [row for name in REGIMES for row in control_rows(name, ledger, test_per_train(name, ledger))]
     if not rows:
         return ""
     return "\n".join([CONTROLS_HEADING, *rows]) + "\n\n"
@@ -225,7 +187,7 @@ def _varied(regime: str, ledger: Ledger) -> dict[str, RegimeScores]:
     return {value: scores for value, scores in found.items() if scores.arms}
 
 
-def _curves_text(regime: str, ledger: Ledger) -> str:
+def _curves_text(regime: str, ledger: Ledger, steps: StepTable) -> str:
     """Heading, a row per arm over the values of a setting, and the picture; empty where nothing was run."""
     comparison, found = comparison_of(regime), _varied(regime, ledger)
     if not found:
@@ -238,6 +200,7 @@ def _curves_text(regime: str, ledger: Ledger) -> str:
             f" {', '.join(map(str, seeds))}; code {', '.join(code[:8] for code in codes)}."
         ),
         "",
+        *(f"{said}\n" for said in [_of_other_sizes(regime, found.values(), steps)] if said),
         "| arm | " + " | ".join(found) + " |",
         "|---" * (1 + len(found)) + "|",
         *(
@@ -250,7 +213,7 @@ def _curves_text(regime: str, ledger: Ledger) -> str:
     return f"### {CURVES[regime]}\n\n" + "\n".join(rows) + "\n\n"
 
 
-def _tables(regime: str, ledger: Ledger) -> Iterator[str]:
+def _tables(regime: str, ledger: Ledger, steps: StepTable) -> Iterator[str]:
     comparison = comparison_of(regime)
     scores = ledger.of(regime)
     if not scores.arms:
@@ -264,7 +227,17 @@ def _tables(regime: str, ledger: Ledger) -> Iterator[str]:
     lacking = [arm for arm in comparison.methods if arm not in scores.arms]
     if lacking:
         yield f"Not run yet: {'; '.join(lacking)}."
+    if said := _of_other_sizes(regime, [scores], steps):
+        yield said
     yield "\n".join(_table(scores, comparison, test_per_train(regime, ledger)))
+
+
+def _of_other_sizes(regime: str, scores: Iterable[RegimeScores], steps: StepTable) -> str:
+    """Sentence on arms whose scores are of step sizes that a later search replaced; empty: there are none."""
+    chosen = steps_of(REGIMES[regime], steps)
+    made = dict.fromkeys((arm, sizes) for one in scores for arm in one.arms for sizes in one.sizes(arm))
+    arms = dict.fromkeys(arm for arm, sizes in made if arm in chosen and sizes != tuple(chosen[arm].values()))
+    return f"Of step sizes that a later search replaced, and to be made again: {'; '.join(arms)}." if arms else ""
 
 
 def _table(scores: RegimeScores, comparison: Comparison, ratio: float) -> Iterator[str]:
@@ -301,18 +274,22 @@ def _said(one: Difference | None) -> tuple[str, str, str]:
 
 
 def _steps_text(steps: StepTable, search: str) -> Iterator[str]:
-    found = steps.of(search)
-    if not found:
+    if not steps.arms(search):
         yield NOT_RUN
         return
-    seeds = ", ".join(map(str, SEARCHES[search].seeds))
+    first, *others = SEARCHES[search].seeds
     edits = "".join(f", {key} = {value}" for key, value in (SEARCHES[search].edits or {}).items())
-    edges = "; ".join(at_the_edge(found)) or "none"
+    edges = "; ".join(at_the_edge(steps, search)) or "none"
+    lacking = "; ".join(lack_part(SEARCHES[search], search, steps))
     alike = "".join(f" *{arm}* has those of *{other}*." for arm, other in SEARCHES[search].alike.items())
+    more = f"; the {FINALISTS} best of an arm also with seed {', '.join(map(str, others))}" if others else ""
+    grid = " x ".join(
+        "{" + ", ".join(f"{value:g}" for value in values) + "}" for values in SEARCHES[search].grid.values()
+    )
     yield (
-        f"Validation samples of seed {seeds}{edits}; all that was tried is in `docs/results/steps.csv`. A grid is"
-        f" widened until its edge is better than the rest by at most {GAIN:g}. At an edge, by no more than that:"
-        f" {edges}.{alike}"
+        f"Validation samples of seed {first}{edits}{more}. Every arm tries {grid} (encoder x head), and goes on where"
+        f" an edge is better than the rest by more than {GAIN:g}. Chosen at an edge, by no more than that:"
+        f" {edges}.{alike}{f' Part of the grid is to be tried yet by: {lacking}.' if lacking else ''}"
     )
     yield steps.markdown(search)
 

@@ -10,7 +10,10 @@ from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, va
 from steps import ENCODER, HEAD, Search, StepTable  # a script beside its modules
 
 HERE = Path(__file__).parent
-_NETWORKS = {ENCODER: (0.001, 0.003, 0.01), HEAD: (0.1, 0.3)}
+_NETWORKS = {ENCODER: (0.001, 0.003, 0.01), HEAD: (0.03, 0.1, 0.3)}
+#: Small steps of heads beside large ones of encoders are a second optimum of arms with a common initial head.
+_MEASURED = {ENCODER: (0.003, 0.01, 0.03), HEAD: (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)}
+_HALF = {"rounds": 30, "evaluate_every": 30}
 #: Arm whose runs take many times as long -> arm whose step sizes it gets: more rounds, and dense maps.
 _LONGER = {"centralized, three times the rounds": "centralized"}
 _RANDOM = {
@@ -18,7 +21,9 @@ _RANDOM = {
     "as in the paper, random maps": "as in the paper, gamma .1",
 }
 SEARCHES: Mapping[str, Search] = {
-    "measured": Search("tracking", _NETWORKS, edits={"rounds": 30, "evaluate_every": 30}, until=24, alike=_RANDOM),
+    "measured": Search("tracking", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_RANDOM),
+    "mirrored": Search("tracking_mirrored", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_RANDOM),
+    "permuted": Search("tracking_permuted", _MEASURED, (100, 101, 102), _HALF, until=24),
     "digits": Search("digits_clients", _NETWORKS, until=48),
     "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8, alike=_LONGER),
     "sky": Search("drones", _NETWORKS, until=16, alike=_LONGER),
@@ -36,8 +41,8 @@ SEARCHES: Mapping[str, Search] = {
 REGIMES: Mapping[str, str] = {
     "tracking": "measured",
     "tracking_scarce": "measured",
-    "tracking_mirrored": "measured",
-    "tracking_permuted": "measured",
+    "tracking_mirrored": "mirrored",
+    "tracking_permuted": "permuted",
     "tracking_options": "measured",
     "tracking_rounds": "measured",
     "tracking_loss": "measured",
@@ -92,7 +97,7 @@ def arms_of_search(search: str) -> Comparison:
 def steps_of(search: str, steps: StepTable) -> dict[str, dict[str, float]]:
     """Arm -> its step sizes."""
     chosen = steps.chosen(search)
-    return chosen | {arm: chosen[other] for arm, other in SEARCHES[search].alike.items()}
+    return chosen | {arm: chosen[other] for arm, other in SEARCHES[search].alike.items() if other in chosen}
 
 
 def with_steps(comparison: Comparison, chosen: Mapping[str, Mapping[str, float]]) -> Comparison:

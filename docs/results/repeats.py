@@ -52,8 +52,9 @@ class Repeats:
         self.path, self.rows = path, read_rows(path, Repeat)
 
     def note(self, old: Row, new: Row) -> None:
-        """A row that takes the place of that of other code."""
-        if old.group == ALL and old.code != new.code:
+        """A row that takes the place of that of other code; with other step sizes it is another run."""
+        same_settings = (old.encoder, old.head) == (new.encoder, new.head)
+        if old.group == ALL and old.code != new.code and same_settings:
             run = (new.regime, new.arm, new.varied, new.seed)
             self.rows.append(Repeat(*run, old.score, old.code, new.score, new.code))
 

@@ -1,7 +1,9 @@
-"""The search for step sizes behind `docs/results.md`: one grid for all, wider for arms whose best lies at an edge.
+"""The search for step sizes behind `docs/results.md`.
 
-What was tried is kept beside the page in `steps.csv`, as the scores are. Nothing is searched again for an arm that
-is in it.
+All arms of a search try one grid with its first seed. An arm whose best lies clearly at an edge of what it tried goes
+on beyond that edge. The `FINALISTS` best combinations of every arm are tried with the other seeds, too, and the best
+mean over all of them is chosen. What every run scored is kept beside the page in `steps.csv`, as it comes: nothing in
+it is run again.
 """
 
 from __future__ import annotations
@@ -9,23 +11,32 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from math import isnan
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from rich.console import Console
+from keeping import run_and_keep  # a script beside its modules
 from sheafedge.scenarios.compare.comparison import Comparison
-from sheafedge.scenarios.compare.stored_runs import run_code
-from sheafedge.scenarios.compare.tuning import tune
-from sheafedge.scenarios.terminal.compare_console import ComparisonLines
-from tables import read_rows, write_rows  # a script beside its modules
+from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs
+from sheafedge.scenarios.compare.results import ALL_CLIENTS, groups_with_all
+from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary
+from sheafedge.scenarios.compare.tuning import VALIDATION
+from sheafedge.scenarios.tasks.task_table import TASKS
+from tables import read_rows, write_rows
 
 ENCODER, HEAD = "training.encoder_step_size", "training.head_step_size"
 #: Values of grids: what lies beside one of them is tried next.
 LADDER = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-#: A grid is widened at most so often, where its edge is better than the rest by more than this.
+#: An arm goes on at most so often, where an edge of what it tried is better than the rest by more than this.
 WIDENINGS, GAIN = 4, 0.005
+#: Combinations of every arm that all seeds of a search try.
+FINALISTS = 3
 
+#: Step sizes of encoders, and of heads.
+Sizes = tuple[float, float]
 Grid = Mapping[str, Sequence[float]]
 
 
@@ -35,7 +46,7 @@ class Search:
 
     Attributes:
         regime: whose samples are used.
-        grid: where it begins.
+        grid: what every arm tries.
         seeds: of the search; none of them is scored.
         edits: of its runs alone.
         until: `sharing.until` of arms that set it: the same share of the fewer rounds of a search.
@@ -52,23 +63,28 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one combination scored on validation samples.
+    """What one combination scored on validation samples of one seed.
 
     Attributes:
         search, arm: of whom.
         encoder, head: step sizes.
-        score: mean over clients and seeds; nan: numbers left the finite ones.
-        chosen: whether it is the best of the arm.
-        code: of the software that made the runs.
+        seed: of the search.
+        score: mean over clients; nan: the run failed, as its numbers left the finite ones.
+        code: of the software that made the run.
     """
 
     search: str
     arm: str
     encoder: float
     head: float
+    seed: int
     score: float
-    chosen: bool
     code: str
+
+    @property
+    def key(self) -> tuple[str, str, float, float, int]:
+        """What is there once."""
+        return self.search, self.arm, self.encoder, self.head, self.seed
 
 
 class StepTable:
@@ -79,100 +95,157 @@ class StepTable:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.steps = path, read_rows(path, Step)
+        self.path = path
+        self._rows = {row.key: row for row in read_rows(path, Step)}
 
-    def of(self, search: str) -> list[Step]:
-        """All that was tried in a search."""
-        return [step for step in self.steps if step.search == search]
+    def arms(self, search: str) -> list[str]:
+        """Arms of a search of which something was tried."""
+        return list(dict.fromkeys(row.arm for row in self._rows.values() if row.search == search))
+
+    def tried(self, search: str, arm: str) -> dict[Sizes, dict[int, float]]:
+        """Step sizes -> seed -> score."""
+        found: dict[Sizes, dict[int, float]] = {}
+        for row in self._rows.values():
+            if (row.search, row.arm) == (search, arm):
+                found.setdefault((row.encoder, row.head), {})[row.seed] = row.score
+        return found
+
+    def has(self, search: str, arm: str, sizes: Sizes, seed: int) -> bool:
+        """Whether it was tried."""
+        return (search, arm, *sizes, seed) in self._rows
+
+    def ranked(self, search: str, arm: str) -> list[tuple[Sizes, float]]:
+        """Step sizes with their mean score, best first; of those alone that most seeds tried, and none of which failed.
+
+        A mean over fewer seeds could win by easy ones.
+        """
+        tried = {sizes: list(scores.values()) for sizes, scores in self.tried(search, arm).items()}
+        most = max(map(len, tried.values()), default=0)
+        means = [(sizes, fmean(scores)) for sizes, scores in tried.items() if len(scores) == most]
+        return sorted(((sizes, one) for sizes, one in means if not isnan(one)), key=lambda pair: -pair[1])
 
     def chosen(self, search: str) -> dict[str, dict[str, float]]:
         """Arm -> its settings."""
-        return {step.arm: {ENCODER: step.encoder, HEAD: step.head} for step in self.of(search) if step.chosen}
+        best = {arm: self.ranked(search, arm)[:1] for arm in self.arms(search)}
+        return {arm: dict(zip((ENCODER, HEAD), one[0][0], strict=True)) for arm, one in best.items() if one}
 
     def put(self, steps: Iterable[Step]) -> None:
-        """Add what was tried for some arms, in the place of what was."""
-        new = list(steps)
-        arms = {(step.search, step.arm) for step in new}
-        self.steps = [step for step in self.steps if (step.search, step.arm) not in arms] + new
+        """Add rows, in the place of those of the same run."""
+        self._rows |= {step.key: step for step in steps}
 
     def write(self) -> None:
         """Write the file as a whole, ordered."""
-        order = sorted(self.steps, key=lambda one: (one.search, one.arm, one.encoder, one.head))
-        write_rows(self.path, Step, order)
+        write_rows(self.path, Step, sorted(self._rows.values(), key=lambda row: row.key))
 
     def markdown(self, search: str) -> str:
         """Table of a search: what was chosen for every arm, and the best that lost."""
-        lines = ["| arm | encoder | head | score | tried | next best |", "|---" * 6 + "|"]
-        for arm in dict.fromkeys(step.arm for step in self.of(search)):
-            mine = [step for step in self.of(search) if step.arm == arm]
-            best = next(step for step in mine if step.chosen)
-            others = sorted((step.score for step in mine if not step.chosen and not isnan(step.score)), reverse=True)
-            cells = [arm, f"{best.encoder:g}", f"{best.head:g}", _number(best.score), str(len(mine))]
-            lines.append("| " + " | ".join([*cells, _number(others[0]) if others else "-"]) + " |")
+        lines = ["| arm | encoder | head | score | next best | combinations tried | runs |", "|---" * 7 + "|"]
+        for arm in self.arms(search):
+            (best, score), *others = self.ranked(search, arm)
+            tried = self.tried(search, arm)
+            cells = [arm, f"{best[0]:g}", f"{best[1]:g}", _number(score), _number(others[0][1]) if others else "-"]
+            cells += [str(len(tried)), str(sum(map(len, tried.values())))]
+            lines.append("| " + " | ".join(cells) + " |")
         return "\n".join(lines)
 
 
 def search_steps(
     name: str, search: Search, comparison: Comparison, table: StepTable, out: Path, options: argparse.Namespace
 ) -> None:
-    """Find the step sizes of the arms that the table does not have, and write the table.
+    """Try what was not tried yet, keeping the score of each run before the next.
 
     Args:
         name: of the search.
         search: how it is done.
         comparison: of the regime whose samples are used, with all arms of all regimes that are tuned by this search.
-        table: what was found before.
+        table: what was tried before.
         out: folder of runs.
         options: `jobs` and `keep_stale`.
     """
-    known = {*table.chosen(name), *search.alike}
-    missing = {arm: edits for arm, edits in comparison.methods.items() if arm not in known}
-    if not missing:
-        return
+    arms = {arm: edits for arm, edits in comparison.methods.items() if arm not in search.alike}
     # arms with step sizes of their own keep them
-    fixed = [arm for arm, edits in missing.items() if {ENCODER, HEAD} & edits.keys()]
-    if fixed:
+    if fixed := [arm for arm, edits in arms.items() if {ENCODER, HEAD} & edits.keys()]:
         raise SystemExit(f"{', '.join(fixed)} set step sizes, which are searched for; leave them out of the file")
-    searched = shortened(comparison.edited({"methods": missing, "reference": ""}), search)
-    found: dict[str, Any] = {}
-    grids: dict[str, Grid] = dict.fromkeys(missing, search.grid)
-    waiting = list(missing)
+    searched = shortened(comparison.edited({"methods": arms, "reference": ""}), search)
+    first, *others = search.seeds
+    attempt = partial(_try, name, searched, table=table, out=out, options=options)
     for _ in range(1 + WIDENINGS):
-        for grid in _different(grids[arm] for arm in waiting):
-            methods = {arm: searched.methods[arm] for arm in waiting if grids[arm] == grid}
-            of_grid = searched.edited({"methods": methods})
-            with ComparisonLines(Console(emoji=False), keep_stale=options.keep_stale) as lines:
-                tried = tune(of_grid, grid, search.seeds, out, options.jobs, lines, keep_stale=options.keep_stale)
-            found |= tried["arms"]
-        wider = {arm: _wider(grids[arm], found[arm]["tried"]) for arm in waiting}
-        waiting = [arm for arm in waiting if wider[arm] != grids[arm]]
-        grids |= wider
-    code = run_code()
-    table.put(
-        Step(name, arm, *_sizes(tried["values"]), _score(tried["score"]), tried["values"] == facts["chosen"], code)
-        for arm, facts in found.items()
-        for tried in facts["tried"]
+        grids = {arm: grid_of(search, table.tried(name, arm), first) for arm in arms}
+        attempt({arm: list(product(*grid)) for arm, grid in grids.items()}, first)
+    for seed in others:
+        finalists = {arm: [sizes for sizes, _ in _of_seed(table.tried(name, arm), first)[:FINALISTS]] for arm in arms}
+        attempt(finalists, seed)
+
+
+def grid_of(search: Search, tried: Mapping[Sizes, Mapping[int, float]], seed: int) -> tuple[Sequence[float], ...]:
+    """Step sizes of encoders, and of heads, that an arm has to try with the first seed, after what it tried."""
+    scores = {sizes: of_sizes[seed] for sizes, of_sizes in tried.items() if seed in of_sizes}
+    grid = [
+        sorted({*search.grid[key]} | {sizes[index] for sizes in scores}) for index, key in enumerate((ENCODER, HEAD))
+    ]
+    if not {*product(*grid)} <= scores.keys():
+        return tuple(grid)  # what is not known yet may be better than an edge
+    return tuple(
+        widened({value: _best(score for sizes, score in scores.items() if sizes[index] == value) for value in values})
+        for index, values in enumerate(grid)
     )
-    table.write()
 
 
-def _different(grids: Iterable[Grid]) -> list[Grid]:
-    """Each once, in order."""
-    found: list[Grid] = []
-    for grid in grids:
-        if grid not in found:
-            found.append(grid)
-    return found
+def _best(scores: Iterable[float]) -> float:
+    """Largest of the finite ones; minus infinity: there is none."""
+    return max((score for score in scores if not isnan(score)), default=float("-inf"))
 
 
-def _wider(grid: Grid, tried: Iterable[Mapping[str, Any]]) -> Grid:
-    """The grid of an arm, widened where one of its edges is clearly the best of what was tried."""
-    scored = [one for one in tried if one["score"] is not None]
+def _of_seed(tried: Mapping[Sizes, Mapping[int, float]], seed: int) -> list[tuple[Sizes, float]]:
+    """Step sizes with their score with a seed, best first."""
+    found = [(sizes, scores[seed]) for sizes, scores in tried.items() if not isnan(scores.get(seed, float("nan")))]
+    return sorted(found, key=lambda pair: -pair[1])
 
-    def best_at(key: str, value: float) -> float:
-        return max((one["score"] for one in scored if one["values"][key] == value), default=float("-inf"))
 
-    return {key: widened({value: best_at(key, value) for value in values}) for key, values in grid.items()}
+def _try(
+    name: str,
+    searched: Comparison,
+    wanted: Mapping[str, Sequence[Sizes]],
+    seed: int,
+    *,
+    table: StepTable,
+    out: Path,
+    options: argparse.Namespace,
+) -> None:
+    """Run combinations of arms that the table does not have."""
+    of_label = {
+        f"{arm} [{encoder:g}, {head:g}]": (arm, (encoder, head))
+        for arm, combinations in wanted.items()
+        for encoder, head in combinations
+        if not table.has(name, arm, (encoder, head), seed)
+    }
+    if not of_label:
+        return
+    methods = {
+        label: {**searched.methods[arm], ENCODER: encoder, HEAD: head}
+        for label, (arm, (encoder, head)) in of_label.items()
+    }
+    runs = planned_runs(
+        searched.edited({"set": {**searched.edits, **VALIDATION}, "methods": methods, "seeds": [seed], "vary": {}})
+    )
+    folder, code = out / "runs", run_code()
+
+    def put(run: PlannedRun, score: float, code: str) -> None:
+        arm, sizes = of_label[run.method]
+        table.put([Step(name, arm, *sizes, seed, score, code)])
+        table.write()
+
+    def keep(run: PlannedRun) -> None:
+        summary = stored_summary(folder / run.name)
+        key = TASKS[run.scenario.task].columns[0].key
+        put(run, groups_with_all(summary)[ALL_CLIENTS][key], summary["environment"]["code"])
+
+    def is_kept(run: PlannedRun) -> bool:
+        arm, sizes = of_label[run.method]
+        return table.has(name, arm, sizes, seed)
+
+    for run in run_and_keep(runs, is_kept, keep, folder, options):
+        put(run, float("nan"), code)
 
 
 def shortened(comparison: Comparison, search: Search) -> Comparison:
@@ -188,7 +261,7 @@ def widened(best: Mapping[float, float]) -> tuple[float, ...]:
     """Step sizes with the next one of the ladder at the end where the best lies, if it is clearly better than the rest.
 
     Args:
-        best: step size -> best score with it.
+        best: step size -> best score with it; minus infinity: none.
 
     >>> widened({0.001: 0.50, 0.003: 0.52})
     (0.001, 0.003, 0.01)
@@ -198,29 +271,34 @@ def widened(best: Mapping[float, float]) -> tuple[float, ...]:
     values = sorted(best)
     first, *rest = sorted(values, key=lambda value: -best[value])
     low, high = LADDER.index(values[0]), LADDER.index(values[-1])
-    if not rest or best[first] - best[rest[0]] > GAIN:
+    if best[first] - max((best[value] for value in rest), default=float("-inf")) > GAIN:
         low -= low > 0 and first == values[0]
         high += high + 1 < len(LADDER) and first == values[-1]
     return LADDER[low : high + 1]
 
 
-def at_the_edge(steps: Sequence[Step]) -> list[str]:
+def at_the_edge(table: StepTable, search: str) -> list[str]:
     """Arms whose chosen combination has a largest or smallest value of all that were tried for them."""
     found = []
-    for step in (one for one in steps if one.chosen):
-        mine = [one for one in steps if one.arm == step.arm]
-        tried = [(step.encoder, {one.encoder for one in mine}), (step.head, {one.head for one in mine})]
-        if any(len(values) > 1 and own in (min(values), max(values)) for own, values in tried):
-            found.append(step.arm)
+    for arm, chosen in table.chosen(search).items():
+        tried = [sorted({sizes[index] for sizes in table.tried(search, arm)}) for index in (0, 1)]
+        own = (chosen[ENCODER], chosen[HEAD])
+        if any(len(values) > 1 and one in (values[0], values[-1]) for one, values in zip(own, tried, strict=True)):
+            found.append(arm)
     return found
 
 
-def _sizes(values: Mapping[str, float]) -> tuple[float, float]:
-    return values[ENCODER], values[HEAD]
-
-
-def _score(score: float | None) -> float:
-    return float("nan") if score is None else score
+def lack_part(search: Search, name: str, table: StepTable) -> list[str]:
+    """Arms that did not try all that they have to, or of which too few combinations were tried with all seeds."""
+    first, *others = search.seeds
+    found = []
+    for arm in table.arms(name):
+        tried = table.tried(name, arm)
+        of_first = {sizes for sizes, scores in tried.items() if first in scores}
+        few = any(sum(seed in scores for scores in tried.values()) < FINALISTS for seed in others)
+        if few or not {*product(*grid_of(search, tried, first))} <= of_first:
+            found.append(arm)
+    return found
 
 
 def _number(score: float) -> str:

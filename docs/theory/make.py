@@ -15,25 +15,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "results")]
-from ledger import Ledger, rows_of_run  # noqa: E402 - a script beside its modules
+from keeping import CONSOLE, run_and_keep  # noqa: E402 - a script beside its modules
+from ledger import Ledger, rows_of_run, run_key, sizes_of  # noqa: E402
 from panel import EARLY, regimes  # noqa: E402
 from pilot import pilots  # noqa: E402
 from rule import RACE_SEEDS  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison  # noqa: E402
-from sheafedge.scenarios.compare.execution import execute  # noqa: E402
-from sheafedge.scenarios.compare.plan import planned_runs  # noqa: E402
-from sheafedge.scenarios.compare.results import groups_with_all  # noqa: E402
+from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
 from sheafedge.scenarios.compare.stored_runs import stored_summary  # noqa: E402
-from sheafedge.scenarios.tasks.task_table import TASKS  # noqa: E402
-from sheafedge.scenarios.terminal.compare_console import ComparisonLines  # noqa: E402
 from verdict import judged, table, totals  # noqa: E402
 
 SCORES, PILOTS, RACES = HERE / "scores.csv", HERE / "pilots.csv", HERE / "races.csv"
-CONSOLE = Console(emoji=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -62,22 +56,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(name: str, comparison: Comparison, ledger: Ledger, options: argparse.Namespace) -> None:
-    """Run what is missing of one seed, then keep its scores."""
+    """Run what is missing of one seed, keeping the scores of each run before the next."""
     folder = options.out / "runs"
-    folder.mkdir(parents=True, exist_ok=True)
-    missing = [run for run in planned_runs(comparison) if not ledger.has(name, run.method, "", run.seed)]
-    if not missing:
-        return
-    with ComparisonLines(CONSOLE, keep_stale=True) as lines:
-        failed = execute(missing, folder, options.jobs, lines, keep_stale=True)
-    for run in missing:
-        if run.name in failed:
-            CONSOLE.print(f"{run.method}, seed {run.seed}: {failed[run.name].sentence}", markup=False)
-            continue
-        summary = stored_summary(folder / run.name)
-        key = TASKS[run.scenario.task].columns[0].key
-        ledger.put(rows_of_run(name, run.method, None, summary, groups_with_all(summary), key))
-    ledger.write()
+
+    def keep(run: PlannedRun) -> None:
+        ledger.put(rows_of_run(name, run, stored_summary(folder / run.name)))
+        ledger.write()
+
+    run_and_keep(
+        planned_runs(comparison),
+        lambda run: ledger.has(run_key(name, run), sizes_of(run)),
+        keep,
+        folder,
+        argparse.Namespace(jobs=options.jobs, keep_stale=True),
+    )
 
 
 if __name__ == "__main__":
