@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from controls import judged_controls  # a script beside its modules
+from controls import Judged, judged_controls  # a script beside its modules
 from ledger import ALL, Ledger, RegimeScores
 from sheafedge.scenarios.compare.comparison import Comparison
 from verdicts import Difference, against
@@ -71,7 +71,13 @@ class Citation:
         return cls(kind, regime, varied, tuple(parts[:n_arms]), (*parts[n_arms:], ALL)[0], seeds, meant)
 
 
-def cited(text: str, ledger: Ledger, comparisons: Mapping[str, Comparison], test_per_train: Mapping[str, float]) -> str:
+def cited(
+    text: str,
+    ledger: Ledger,
+    comparisons: Mapping[str, Comparison],
+    test_per_train: Mapping[str, float],
+    judged: Mapping[str, Judged],
+) -> str:
     """A text with its citations filled.
 
     Args:
@@ -79,6 +85,7 @@ def cited(text: str, ledger: Ledger, comparisons: Mapping[str, Comparison], test
         ledger: of all regimes.
         comparisons: regime -> its file.
         test_per_train: regime -> see `difference`.
+        judged: regime -> its differences, of all seeds.
 
     Raises:
         CitationError: a citation names a regime, arm or group that there is none of, or means another word.
@@ -93,8 +100,13 @@ def cited(text: str, ledger: Ledger, comparisons: Mapping[str, Comparison], test
                 scores = scores.of_seeds(*one.seeds)
             if not _is_run(one, scores, comparisons):
                 return NOT_RUN
-            if one.kind in ("d", "r"):
-                return _said(one, _difference(one, scores, comparisons, test_per_train[one.regime]))
+            if one.kind == "r":
+                found = against(scores, comparisons[one.regime].reference, test_per_train[one.regime])
+                return _said(one, found[one.arms[0], one.group])
+            if one.kind == "d":
+                ratio = test_per_train[one.regime]
+                of_regime = judged[one.regime] if one.seeds is None else judged_controls(scores, ratio)
+                return _said(one, _difference(one, of_regime))
             return _figure(one, scores)
         except CitationError as error:
             wrong.append(f"{match[0]}: {error}")
@@ -136,10 +148,7 @@ def _score(value: float) -> str:
     return f"{value:.3f}".removeprefix("0")
 
 
-def _difference(one: Citation, scores: RegimeScores, comparisons: Mapping[str, Comparison], ratio: float) -> Difference:
-    if one.kind == "r":
-        return against(scores, comparisons[one.regime].reference, ratio)[one.arms[0], one.group]
-    judged = judged_controls(scores, ratio)
+def _difference(one: Citation, judged: Judged) -> Difference:
     if (*one.arms, one.group) not in judged:
         raise CitationError("it is no row of what decides; add it to CONTROLS")
     return judged[(*one.arms, one.group)]

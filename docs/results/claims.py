@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ledger import Ledger, RegimeScores  # a script beside its modules
-from sheafedge.scenarios.compare.statistics import CONFIDENCE, holm, paired_estimate
-from verdicts import signed
+from sheafedge.scenarios.compare.statistics import holm, paired_estimate
+from verdicts import is_shown, signed
 
 HOLDS, FAILS, NOT_SHOWN, NOT_RUN = "holds", "does not hold", "not shown", "not run yet"
 
@@ -189,15 +189,16 @@ CLAIMS = (
 def judged(claim: Claim, ledger: Ledger, test_per_train: float) -> str:
     """A row: verdicts with the paper's settings and with ours, each with the differences that decide it."""
     scores = ledger.of(claim.regime)
-    cells = [str(claim.number), f"{claim.text} ({claim.source})", f"`{claim.regime}`"]
-    for named in (AS_PRINTED, None if claim.printed_only else {}):
-        if named is None:
-            cells.append("-")
-            continue
-        word, decisive = _verdict(claim, scores, test_per_train, named)
-        marked = f"**{word}**" if word in (HOLDS, FAILS) else word
-        cells.append(": ".join([marked, *filter(None, ["; ".join(decisive)])]))
-    return f"| {' | '.join(cells)} |"
+    printed = _decided(claim, scores, test_per_train, AS_PRINTED)
+    ours = "-" if claim.printed_only else _decided(claim, scores, test_per_train, {})
+    return f"| {claim.number} | {claim.text} ({claim.source}) | `{claim.regime}` | {printed} | {ours} |"
+
+
+def _decided(claim: Claim, scores: RegimeScores, test_per_train: float, named: Mapping[str, str]) -> str:
+    """Verdict, and the differences that decide it."""
+    word, decisive = _verdict(claim, scores, test_per_train, named)
+    marked = f"**{word}**" if word in (HOLDS, FAILS) else word
+    return f"{marked}: {'; '.join(decisive)}" if decisive else marked
 
 
 def _verdict(
@@ -211,17 +212,13 @@ def _verdict(
     p_values = [one.p for one in estimates]
     means = [fmean(each) for each in values]
     said = list(_said(claim.wanted, means, [one.interval for one in estimates]))
-    against = [text for text, mean, p in zip(said, means, holm(p_values), strict=True) if mean < 0.0 and _is_shown(p)]
+    against = [text for text, mean, p in zip(said, means, holm(p_values), strict=True) if mean < 0.0 and is_shown(p)]
     if against:
         return FAILS, against[:3]
-    missing = [text for text, mean, p in zip(said, means, p_values, strict=True) if mean <= 0.0 or not _is_shown(p)]
+    missing = [text for text, mean, p in zip(said, means, p_values, strict=True) if mean <= 0.0 or not is_shown(p)]
     if missing:
         return NOT_SHOWN, missing[:3]
     return HOLDS, [said[means.index(min(means))]]
-
-
-def _is_shown(p: float | None) -> bool:
-    return p is not None and p <= 1.0 - CONFIDENCE
 
 
 def _said(

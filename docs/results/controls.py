@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ledger import ALL, Ledger, RegimeScores  # a script beside its modules
+from ledger import ALL, RegimeScores  # a script beside its modules
 from verdicts import NOT_SHOWN, Difference, adjusted, difference
 
 
@@ -26,6 +26,10 @@ class Control:
     thing: str
 
 
+_COUPLING = ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings")
+_AVERAGES = ("head averaging", "encoders only", "averages of heads")
+_ENCODERS = ("encoders only", "local, twice the steps", "sharing encoders, common initial heads")
+_TWICE = ("local, twice the steps", "local", "twice the compute")
 #: What decides wherever heads mean the same at all clients.
 _SHARING = (
     ("as in the paper, gamma .1", "the same without coupling", "the coupling, as printed, gamma .1"),
@@ -33,11 +37,11 @@ _SHARING = (
     ("as in the paper, gamma .23", "as in the paper, gamma .1", "gamma .23 in the place of .1"),
     ("as in the paper, gamma .23", "local, twice the steps", "the method as printed, gamma .23"),
     ("encoders only", "the same without coupling", "a common initial head"),
-    ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),
-    ("head averaging", "encoders only", "averages of heads"),
-    ("encoders only", "local, twice the steps", "sharing encoders, common initial heads"),
+    _COUPLING,
+    _AVERAGES,
+    _ENCODERS,
     ("the same without coupling", "local, twice the steps", "sharing encoders, independent heads"),
-    ("local, twice the steps", "local", "twice the compute"),
+    _TWICE,
 )
 _PROTOTYPES = ("class prototypes", "class prototypes, not coupled", "heads coupled, beside class prototypes")
 _INDEPENDENT = (
@@ -118,12 +122,7 @@ CONTROLS = tuple(
             ("DSGD, heads too", "head averaging", "one model per modality in the place of fusion, heads averaged"),
         ),
         "tracking_scarce": _ALIKE,
-        "tracking_mirrored": (
-            ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),
-            ("head averaging", "encoders only", "averages of heads"),
-            ("encoders only", "local, twice the steps", "sharing encoders, common initial heads"),
-            ("local, twice the steps", "local", "twice the compute"),
-        ),
+        "tracking_mirrored": (_COUPLING, _AVERAGES, _ENCODERS, _TWICE),
         "tracking_permuted": (
             *_TOLD,
             *_LEARNED,
@@ -166,7 +165,7 @@ CONTROLS = tuple(
 )
 
 
-#: (arm, control, group) -> difference.
+#: (arm, control, group) -> difference; groups are in the order of the page.
 Judged = Mapping[tuple[str, str, str], Difference]
 
 
@@ -182,44 +181,39 @@ def judged_controls(scores: RegimeScores, test_per_train: float) -> Judged:
     arms = {*scores.arms}
     rows = [one for one in CONTROLS if one.regime == scores.name and {one.arm, one.control} <= arms]
     found: dict[tuple[str, str, str], Difference] = {}
-    for groups in ([ALL], [group for group in scores.groups if group != ALL]):
+    for groups in ([group for group in scores.groups if group != ALL], [ALL]):
         family = [difference(scores, one.arm, one.control, group, test_per_train) for one in rows for group in groups]
         found |= {(one.arm, one.other, one.group): one for one in adjusted(family)}
     return found
 
 
-def shown_on_the_whole_page(ledger: Ledger, test_per_train: Mapping[str, float]) -> set[tuple[str, str, str]]:
+def shown_on_the_whole_page(judged: Mapping[str, Judged]) -> set[tuple[str, str, str]]:
     """(regime, arm, control) of differences over all clients that stay shown when they are adjusted for all regimes."""
-    keys, family = [], []
-    for regime, ratio in test_per_train.items():
-        for (arm, control, group), one in judged_controls(ledger.of(regime), ratio).items():
-            if group == ALL:
-                keys.append((regime, arm, control))
-                family.append(one)
-    return {key for key, one in zip(keys, adjusted(family), strict=True) if one.word != NOT_SHOWN}
+    over_all = [(regime, one) for regime, of_regime in judged.items() for one in of_regime.values() if one.group == ALL]
+    family = adjusted([one for _, one in over_all])
+    return {
+        (regime, one.arm, one.other) for (regime, _), one in zip(over_all, family, strict=True) if one.word != NOT_SHOWN
+    }
 
 
-def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]) -> Iterator[str]:
+def overview_rows(name: str, judged: Mapping[str, Judged]) -> Iterator[str]:
     """Table of what decides everywhere: a row per thing praised, a column per regime that has some of their arms.
 
     Args:
         name: key of `OVERVIEWS`.
-        ledger: of all regimes.
-        test_per_train: regime, in order -> see `difference`.
+        judged: regime, in order -> its differences.
     """
-    things, everywhere = OVERVIEWS[name], shown_on_the_whole_page(ledger, test_per_train)
+    things, everywhere = OVERVIEWS[name], shown_on_the_whole_page(judged)
     columns: dict[str, list[str]] = {}
-    for regime, ratio in test_per_train.items():
+    for regime, of_regime in judged.items():
         controls = {one.thing: one for one in CONTROLS if one.regime == regime}
-        if not {*things} <= {*controls}:
+        if not of_regime or not {*things} <= {*controls}:
             continue
-        judged = judged_controls(ledger.of(regime), ratio)
-        n = max((one.n for one in judged.values()), default=0)
-        if n:
-            columns[f"`{regime}` (n = {n})"] = [
-                _cell(judged.get((one.arm, one.control, ALL)), n, (regime, one.arm, one.control) in everywhere)
-                for one in (controls[thing] for thing in things)
-            ]
+        n = max(one.n for one in of_regime.values())
+        columns[f"`{regime}` (n = {n})"] = [
+            _cell(of_regime.get((one.arm, one.control, ALL)), n, (regime, one.arm, one.control) in everywhere)
+            for one in (controls[thing] for thing in things)
+        ]
     if not columns:
         return
     yield f"| What is praised | {' | '.join(columns)} |"
@@ -236,11 +230,11 @@ def _cell(one: Difference | None, n: int, is_everywhere: bool) -> str:
     return f"{one} {word}" + ("" if one.n == n else f" (n = {one.n})")
 
 
-def control_rows(regime: str, ledger: Ledger, test_per_train: float) -> Iterator[str]:
-    """Rows of a regime, of controls whose arms both have scores."""
-    scores = ledger.of(regime)
-    judged = judged_controls(scores, test_per_train)
-    for one in (one for one in CONTROLS if one.regime == regime and (one.arm, one.control, ALL) in judged):
-        named = f"| `{regime}` | {one.thing} | {one.arm} | {one.control} |"
-        in_groups = (judged[one.arm, one.control, group] for group in scores.groups)
-        yield f"{named} {'; '.join(f'{each.group}: {each} {each.word}' for each in in_groups)} |"
+def control_rows(judged: Mapping[str, Judged]) -> Iterator[str]:
+    """Rows of all regimes, of controls whose arms both have scores."""
+    for regime, of_regime in judged.items():
+        groups = dict.fromkeys(group for *_, group in of_regime)
+        for one in (one for one in CONTROLS if one.regime == regime and (one.arm, one.control, ALL) in of_regime):
+            named = f"| `{regime}` | {one.thing} | {one.arm} | {one.control} |"
+            in_groups = (of_regime[one.arm, one.control, group] for group in groups)
+            yield f"{named} {'; '.join(f'{each.group}: {each} {each.word}' for each in in_groups)} |"

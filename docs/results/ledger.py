@@ -177,9 +177,14 @@ class RegimeScores:
         return {name: sum(getattr(row, name) for row in whole) / len(whole) for name in names}
 
 
+def varied_text(value: object) -> str:
+    """Value of a varied field as rows have it; empty: nothing varies."""
+    return "" if value is None else str(value)
+
+
 def run_key(regime: str, run: PlannedRun) -> RunKey:
     """Which run of a regime it is."""
-    return regime, run.method, "" if run.value is None else str(run.value), run.seed
+    return regime, run.method, varied_text(run.value), run.seed
 
 
 def sizes_of(run: PlannedRun) -> tuple[float, float]:

@@ -20,9 +20,9 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from citations import NOT_RUN, CitationError, cited  # noqa: E402
 from claims import CLAIMS, judged  # noqa: E402 - a script beside its modules
-from controls import control_rows, overview_rows  # noqa: E402
+from controls import Judged, control_rows, judged_controls, overview_rows  # noqa: E402
 from keeping import CONSOLE, run_and_keep  # noqa: E402
-from ledger import ALL, Ledger, RegimeScores, rows_of_run, run_key, sizes_of  # noqa: E402
+from ledger import ALL, Ledger, RegimeScores, rows_of_run, run_key, sizes_of, varied_text  # noqa: E402
 from pictures import draw_curves  # noqa: E402
 from regimes import (  # noqa: E402
     REGIMES,
@@ -126,10 +126,6 @@ def _keep(regime: str, run: PlannedRun, ledger: Ledger, repeats: Repeats, folder
     repeats.write()
 
 
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
-
-
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
@@ -137,14 +133,15 @@ def page(ledger: Ledger, steps: StepTable, repeats: Repeats) -> str:
     """The template with what is kept; errors as of `cited`."""
     comparisons = {name: comparison_of(name) for name in REGIMES}
     ratios = {name: test_per_train(name, ledger) for name in REGIMES}
-    text = cited((HERE / "page.md").read_text(encoding="utf-8"), ledger, comparisons, ratios)
+    differences = {name: judged_controls(ledger.of(name), ratio) for name, ratio in ratios.items()}
+    text = cited((HERE / "page.md").read_text(encoding="utf-8"), ledger, comparisons, ratios, differences)
     parts: Mapping[str, Callable[[str], str]] = {
         "claims": lambda _: "\n".join(judged(claim, ledger, ratios[claim.regime]) for claim in CLAIMS),
-        "overview": lambda name: "\n".join(overview_rows(name, ledger, ratios)),
+        "overview": lambda name: "\n".join(overview_rows(name, differences)),
         "repeats": lambda _: "\n".join(repeats.markdown(REGIMES)),
         "standing": lambda _: "\n".join(repeats.standing(ledger, REGIMES, VERSION)),
         "version": lambda _: VERSION[:8],
-        "controls": lambda _: _controls_text(ledger),
+        "controls": lambda _: _controls_text(differences),
         "curves": lambda name: _curves_text(name, ledger, steps),
         "steps": lambda name: "\n\n".join(_steps_text(steps, name)),
         "verdicts": lambda name: "\n".join(_verdicts_of(name)),
@@ -162,9 +159,9 @@ def _verdicts_of(name: str) -> Iterator[str]:
         yield f"| [{name}]({name}) {row}"
 
 
-def _controls_text(ledger: Ledger) -> str:
+def _controls_text(differences: Mapping[str, Judged]) -> str:
     """The section of the controls; empty until a regime was run."""
-    rows = [row for name in REGIMES for row in control_rows(name, ledger, test_per_train(name, ledger))]
+    rows = [*control_rows(differences)]
     if not rows:
         return ""
     return "\n".join([CONTROLS_HEADING, *rows]) + "\n\n"
@@ -178,7 +175,7 @@ def test_per_train(regime: str, ledger: Ledger) -> float:
 
 def _varied_values(regime: str) -> list[str]:
     """Values of the varied field, as texts; an empty one where nothing varies."""
-    return [_text(value) for value in comparison_of(regime).varied_values]
+    return [varied_text(value) for value in comparison_of(regime).varied_values]
 
 
 def _varied(regime: str, ledger: Ledger) -> dict[str, RegimeScores]:
@@ -234,9 +231,9 @@ def _tables(regime: str, ledger: Ledger, steps: StepTable) -> Iterator[str]:
 
 def _of_other_sizes(regime: str, scores: Iterable[RegimeScores], steps: StepTable) -> str:
     """Sentence on arms whose scores are of step sizes that a later search replaced; empty: there are none."""
-    chosen = steps_of(REGIMES[regime], steps)
-    made = dict.fromkeys((arm, sizes) for one in scores for arm in one.arms for sizes in one.sizes(arm))
-    arms = dict.fromkeys(arm for arm, sizes in made if arm in chosen and sizes != tuple(chosen[arm].values()))
+    made = {(arm, sizes) for one in scores for arm in one.arms for sizes in one.sizes(arm)}
+    chosen = {arm: tuple(sizes.values()) for arm, sizes in steps_of(REGIMES[regime], steps).items()}
+    arms = sorted({arm for arm, sizes in made if sizes != chosen.get(arm, sizes)})
     return f"Of step sizes that a later search replaced, and to be made again: {'; '.join(arms)}." if arms else ""
 
 

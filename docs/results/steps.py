@@ -19,12 +19,11 @@ from statistics import fmean
 from typing import Any
 
 from keeping import run_and_keep  # a script beside its modules
+from ledger import ALL, rows_of_run, sizes_of
 from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs
-from sheafedge.scenarios.compare.results import ALL_CLIENTS, groups_with_all
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary
 from sheafedge.scenarios.compare.tuning import VALIDATION
-from sheafedge.scenarios.tasks.task_table import TASKS
 from tables import read_rows, write_rows
 
 ENCODER, HEAD = "training.encoder_step_size", "training.head_step_size"
@@ -213,36 +212,30 @@ def _try(
     options: argparse.Namespace,
 ) -> None:
     """Run combinations of arms that the table does not have."""
-    of_label = {
-        f"{arm} [{encoder:g}, {head:g}]": (arm, (encoder, head))
-        for arm, combinations in wanted.items()
-        for encoder, head in combinations
-        if not table.has(name, arm, (encoder, head), seed)
-    }
-    if not of_label:
+    arm_of: dict[str, str] = {}
+    methods: dict[str, Mapping[str, Any]] = {}
+    for arm, combinations in wanted.items():
+        for encoder, head in combinations:
+            if not table.has(name, arm, (encoder, head), seed):
+                label = f"{arm} [{encoder:g}, {head:g}]"
+                arm_of[label], methods[label] = arm, {**searched.methods[arm], ENCODER: encoder, HEAD: head}
+    if not methods:
         return
-    methods = {
-        label: {**searched.methods[arm], ENCODER: encoder, HEAD: head}
-        for label, (arm, (encoder, head)) in of_label.items()
-    }
     runs = planned_runs(
         searched.edited({"set": {**searched.edits, **VALIDATION}, "methods": methods, "seeds": [seed], "vary": {}})
     )
     folder, code = out / "runs", run_code()
 
     def put(run: PlannedRun, score: float, code: str) -> None:
-        arm, sizes = of_label[run.method]
-        table.put([Step(name, arm, *sizes, seed, score, code)])
+        table.put([Step(name, arm_of[run.method], *sizes_of(run), seed, score, code)])
         table.write()
 
     def keep(run: PlannedRun) -> None:
-        summary = stored_summary(folder / run.name)
-        key = TASKS[run.scenario.task].columns[0].key
-        put(run, groups_with_all(summary)[ALL_CLIENTS][key], summary["environment"]["code"])
+        row = next(row for row in rows_of_run(name, run, stored_summary(folder / run.name)) if row.group == ALL)
+        put(run, row.score, row.code)
 
     def is_kept(run: PlannedRun) -> bool:
-        arm, sizes = of_label[run.method]
-        return table.has(name, arm, sizes, seed)
+        return table.has(name, arm_of[run.method], sizes_of(run), seed)
 
     for run in run_and_keep(runs, is_kept, keep, folder, options):
         put(run, float("nan"), code)

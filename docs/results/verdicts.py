@@ -42,7 +42,7 @@ class Difference:
     @property
     def word(self) -> str:
         """`BETTER`, `WORSE` or `NOT_SHOWN`."""
-        if self.mean is None or self.p_holm is None or self.p_holm > 1.0 - CONFIDENCE:
+        if self.mean is None or not is_shown(self.p_holm):
             return NOT_SHOWN
         return BETTER if self.mean > 0.0 else WORSE
 
@@ -56,6 +56,11 @@ class Difference:
             return "no common seed"
         interval = "" if self.interval is None else f" [{signed(self.interval[0])}, {signed(self.interval[1])}]"
         return f"{signed(self.mean)}{interval}"
+
+
+def is_shown(p: float | None) -> bool:
+    """Whether a p value is small enough for a word; None: unknown."""
+    return p is not None and p <= 1.0 - CONFIDENCE
 
 
 def difference(scores: RegimeScores, arm: str, other: str, group: str, test_per_train: float) -> Difference:

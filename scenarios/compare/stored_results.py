@@ -25,26 +25,26 @@ MAX_RESULTS_BYTES = 1 << 28
 _Seed = Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
 
 
-class _Stored(pydantic.BaseModel):
+class _ResultPart(pydantic.BaseModel):
     """Part of the results; what is not listed is kept and not checked."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
 
-class _Spread(_Stored):
+class _Spread(_ResultPart):
     mean: float | None
     sd: float | None
     n: int
     values: dict[_Seed, float]
 
 
-class _Group(_Stored):
+class _Group(_ResultPart):
     clients: int
     scores: dict[str, _Spread]
     baselines: dict[str, dict[str, _Spread]]
 
 
-class _Costs(_Stored):
+class _Costs(_ResultPart):
     """What runs cost; every version has written these three."""
 
     __pydantic_extra__: dict[str, _Spread]
@@ -53,7 +53,7 @@ class _Costs(_Stored):
     energy_j: _Spread
 
 
-class _Entry(_Stored):
+class _ResultEntry(_ResultPart):
     arm: str
     varied: Any = None
     algorithm: str
@@ -64,31 +64,31 @@ class _Entry(_Stored):
     warnings: list[str]
 
 
-class _Failure(_Stored):
+class _Failure(_ResultPart):
     arm: str
     varied: Any
     seed: int
     sentence: str
 
 
-class _Compared(_Stored):
+class _Compared(_ResultPart):
     arms: dict[str, dict[str, Any]]
     set: dict[str, Any] = {}
     vary: dict[str, list[Any]] = {}
     reference: str | None = None
 
 
-class _Resampling(_Stored):
+class _Resampling(_ResultPart):
     drawn: Literal["data", "split", "neither", "unknown"]
     test_per_train: float
 
 
-class _Tuning(_Stored):
+class _Tuning(_ResultPart):
     grid: dict[str, Any]
     scored: str
 
 
-class _Results(_Stored):
+class _Results(_ResultPart):
     name: str
     scenario: str
     task: str
@@ -98,7 +98,7 @@ class _Results(_Stored):
     reference: str | None
     vary: str | None
     tuning: _Tuning | None = None
-    entries: list[_Entry]
+    entries: list[_ResultEntry]
     failures: list[_Failure]
     comparison: _Compared
     resampling: _Resampling | None = None

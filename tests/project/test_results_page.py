@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import itertools
-import math
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from doubles.page_scripts import page_scripts
 from sheafedge.scenarios.compare.plan import planned_runs
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -40,13 +36,8 @@ SCRIPTS = (
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[Mapping[str, ModuleType]]:
     """The scripts of the page, by name; they are no package."""
-    sys.path.insert(0, str(RESULTS))
-    try:
-        yield {name: importlib.import_module(name) for name in SCRIPTS}
-    finally:
-        sys.path.remove(str(RESULTS))
-        for name in SCRIPTS:
-            sys.modules.pop(name, None)
+    with page_scripts([RESULTS], SCRIPTS) as found:
+        yield found
 
 
 def row(scripts: Mapping[str, ModuleType], regime: str, arm: str, seed: int, group: str, score: float) -> Any:
@@ -76,25 +67,6 @@ def test_every_regime_can_be_planned_with_ten_seeds(scripts: Mapping[str, Module
             comparison = comparison.edited({"set": {**comparison.edits, "data.root": "anywhere"}})
         runs = planned_runs(comparison.edited({"seeds": [0]}))
         assert [run.refusal for run in runs if run.refusal] == []
-
-
-def test_every_arm_is_tuned_on_seeds_that_are_not_scored(scripts: Mapping[str, ModuleType]) -> None:
-    make = scripts["make"]
-    for name, search in make.REGIMES.items():
-        comparison = make.comparison_of(name)
-        assert comparison.methods.keys() <= make.arms_of_search(search).methods.keys()
-        assert not {*make.SEARCHES[search].seeds} & {*comparison.seeds}
-        assert comparison.scenario == make.comparison_of(make.SEARCHES[search].regime).scenario
-
-
-def test_every_arm_can_be_tuned(scripts: Mapping[str, ModuleType]) -> None:
-    make = scripts["make"]
-    for name, search in make.SEARCHES.items():
-        comparison = make.arms_of_search(name)
-        if comparison.edits.get("data.source") == "deepsense":
-            comparison = comparison.edited({"set": {**comparison.edits, "data.root": "anywhere"}})
-        short = scripts["steps"].shortened(comparison.edited({"seeds": [100]}), search)
-        assert [run.refusal for run in planned_runs(short) if run.refusal] == []
 
 
 def test_arms_that_claims_and_controls_speak_of_are_there(scripts: Mapping[str, ModuleType]) -> None:
@@ -188,114 +160,6 @@ def test_margins_make_near_and_level(scripts: Mapping[str, ModuleType], tmp_path
     assert verdicts["far"].startswith(" **does not hold**: Sheaf-DMFL-Att over centralized, camera: -.060 [")
 
 
-def test_a_grid_is_widened_where_the_best_lies_at_its_edge(scripts: Mapping[str, ModuleType]) -> None:
-    widened = scripts["steps"].widened
-    assert widened({0.001: 0.4, 0.003: 0.5, 0.01: 0.4}) == (0.001, 0.003, 0.01)
-    assert widened({0.001: 0.6, 0.003: 0.5, 0.01: 0.4}) == (0.0003, 0.001, 0.003, 0.01)
-    assert widened({0.003: 0.5, 0.01: 0.503}) == (0.003, 0.01)
-    assert widened({0.0003: 0.5, 0.001: 0.4}) == (0.0003, 0.001)
-
-
-def test_only_arms_with_the_best_at_an_edge_are_searched_further(
-    scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps, make = scripts["steps"], scripts["make"]
-    best = {"local": 0.003, "DSGD": 0.03}
-    asked: list[tuple[str, int]] = []
-
-    def attempt(name: str, searched: Any, wanted: Mapping[str, Any], seed: int, *, table: Any, **_: Any) -> None:
-        for arm, combinations in wanted.items():
-            new = [sizes for sizes in combinations if not table.has(name, arm, sizes, seed)]
-            asked.extend([(arm, seed)] * len(new))
-            # one optimum per arm, and one more seed that likes smaller steps of the heads
-            table.put(
-                steps.Step(name, arm, e, h, seed, 0.5 - abs(math.log(e / best[arm])) / 10 - h * (seed - 100), "c0de")
-                for e, h in new
-            )
-
-    monkeypatch.setattr(steps, "_try", attempt)
-    comparison = make.comparison_of("drones")
-    comparison = comparison.edited({"methods": {arm: comparison.methods[arm] for arm in best}, "reference": ""})
-    search = replace(make.SEARCHES["sky"], seeds=(100, 101))
-    table, options = steps.StepTable(tmp_path / "steps.csv"), argparse.Namespace(jobs=1, keep_stale=False)
-    steps.search_steps("sky", search, comparison, table, tmp_path, options)
-    core = math.prod(map(len, search.grid.values()))
-    # DSGD goes on to .03 and, since that is the best by far, to .1
-    assert {one: asked.count(one) for one in asked} == {
-        ("local", 100): core,
-        ("DSGD", 100): core + 2 * len(search.grid[steps.HEAD]),
-        ("local", 101): steps.FINALISTS,
-        ("DSGD", 101): steps.FINALISTS,
-    }
-    smallest = min(search.grid[steps.HEAD])
-    assert table.chosen("sky") == {arm: {steps.ENCODER: e, steps.HEAD: smallest} for arm, e in best.items()}
-    assert steps.at_the_edge(table, "sky") == ["local", "DSGD"]  # of the heads
-    before = len(asked)
-    steps.search_steps("sky", search, comparison, table, tmp_path, options)
-    assert len(asked) == before  # nothing is tried twice
-
-
-def test_an_interrupted_grid_is_completed_before_it_is_widened(scripts: Mapping[str, ModuleType]) -> None:
-    steps, search = scripts["steps"], scripts["make"].SEARCHES["sky"]
-    encoders, heads = (tuple(search.grid[key]) for key in (steps.ENCODER, steps.HEAD))
-    part = {(encoders[0], head): {100: 0.5} for head in heads}
-    assert steps.grid_of(search, part, 100) == ([*encoders], [*heads])
-    whole = part | {(encoder, head): {100: 0.4} for encoder in encoders[1:] for head in heads}
-    assert steps.grid_of(search, whole, 100) == ((0.0003, *encoders), heads)
-    failed = part | {(encoder, head): {100: float("nan")} for encoder in encoders[1:] for head in heads}
-    assert steps.grid_of(search, failed, 100)[0] == (0.0003, *encoders)
-
-
-def test_a_run_of_a_search_is_kept_with_what_it_scored(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
-    steps, make = scripts["steps"], scripts["make"]
-    comparison = make.comparison_of("digits_clients")
-    methods = {arm: comparison.methods[arm] for arm in ("local", "head averaging")}
-    comparison = comparison.edited({"methods": methods, "reference": ""})
-    edits = {"rounds": 1, "evaluate_every": 1}
-    search = steps.Search("digits_clients", {steps.ENCODER: (0.003,), steps.HEAD: (0.1,)}, (100,), edits)
-    searched = steps.shortened(comparison, search)
-    table, options = steps.StepTable(tmp_path / "steps.csv"), argparse.Namespace(jobs=1, keep_stale=False)
-    wanted = {arm: [(0.003, 0.1)] for arm in methods}
-    steps._try("digits", searched, wanted, 100, table=table, out=tmp_path, options=options)
-    again = steps.StepTable(tmp_path / "steps.csv")
-    assert again.arms("digits") == ["head averaging", "local"]
-    for folder in (tmp_path / "runs").glob("*/scenario.toml"):
-        assert 'scored = "validation"' in folder.read_text(encoding="utf-8")
-    for arm in methods:
-        ((sizes, score),) = again.ranked("digits", arm)
-        assert sizes == (0.003, 0.1)
-        assert 0.0 < score < 1.0
-
-
-def test_what_was_tried_is_read_back(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
-    steps = scripts["steps"]
-    table = steps.StepTable(tmp_path / "steps.csv")
-    tried = [(0.001, 0.1, 100, 0.4), (0.003, 0.1, 100, 0.5), (0.01, 0.1, 100, float("nan")), (0.03, 0.1, 100, 0.45)]
-    table.put(steps.Step("sky", "local", *one, "c0de") for one in tried)
-    table.write()
-    again = steps.StepTable(tmp_path / "steps.csv")
-    assert again.chosen("sky") == {"local": {steps.ENCODER: 0.003, steps.HEAD: 0.1}}
-    assert steps.at_the_edge(again, "sky") == []
-    assert "| local | 0.003 | 0.1 | .500 | .450 | 4 | 4 |" in again.markdown("sky")
-    # what most seeds tried is chosen from, whatever an easy seed alone has
-    more = [(0.001, 0.1, 101, 0.44), (0.03, 0.1, 101, 0.41)]
-    again.put(steps.Step("sky", "local", *one, "c0de") for one in more)
-    assert again.chosen("sky") == {"local": {steps.ENCODER: 0.03, steps.HEAD: 0.1}}
-    assert "| local | 0.03 | 0.1 | .430 | .420 | 4 | 6 |" in again.markdown("sky")
-
-
-def test_arms_that_lack_a_part_of_the_search_are_named(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
-    steps = scripts["steps"]
-    search = steps.Search("drones", {steps.ENCODER: (0.003, 0.01), steps.HEAD: (0.1, 0.3)}, (100, 101))
-    table = steps.StepTable(tmp_path / "steps.csv")
-    for arm, seeds in {"local": (100, 101), "DSGD": (100,)}.items():
-        grid = itertools.product(*search.grid.values(), seeds)
-        table.put(steps.Step("sky", arm, encoder, head, seed, 0.5, "c0de") for encoder, head, seed in grid)
-    assert steps.lack_part(search, "sky", table) == ["DSGD"]
-    table.put([steps.Step("sky", "local", 0.01, 0.3, 100, 0.6, "c0de")])  # clearly the best, at an edge
-    assert steps.lack_part(search, "sky", table) == ["local", "DSGD"]
-
-
 def test_scores_of_other_step_sizes_than_the_chosen_ones_are_named(
     scripts: Mapping[str, ModuleType], tmp_path: Path
 ) -> None:
@@ -331,6 +195,14 @@ def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, Modu
     assert "| head averaging, told the orders | 6 |" in written
 
 
+def judged(scripts: Mapping[str, ModuleType], ledger: Any, regimes: Iterable[str]) -> dict[str, Any]:
+    return {name: scripts["controls"].judged_controls(ledger.of(name), 0.0) for name in regimes}
+
+
+def overview_rows(scripts: Mapping[str, ModuleType], name: str, ledger: Any, regimes: Iterable[str]) -> list[str]:
+    return [*scripts["controls"].overview_rows(name, judged(scripts, ledger, regimes))]
+
+
 def test_the_overview_has_a_column_per_regime_and_says_what_was_not_run(
     scripts: Mapping[str, ModuleType], tmp_path: Path
 ) -> None:
@@ -343,8 +215,8 @@ def test_the_overview_has_a_column_per_regime_and_says_what_was_not_run(
     }
     ledger = kept(scripts, tmp_path / "x", "blockage", scores)
     ledger.put([row(scripts, "blockage", "as in the paper, gamma .23", 0, "all clients", 0.4)])
-    head, _, *rows = scripts["controls"].overview_rows("sharing", ledger, {"blockage": 0.0, "drones": 0.0})
-    assert list(scripts["controls"].overview_rows("orders", ledger, {"blockage": 0.0})) == []
+    head, _, *rows = overview_rows(scripts, "sharing", ledger, ("blockage", "drones"))
+    assert overview_rows(scripts, "orders", ledger, ("blockage",)) == []
     assert head == "| What is praised | `blockage` (n = 6) |"
     words = dict(row.strip("| ").split(" | ") for row in rows)
     assert words["sharing encoders, common initial heads"].endswith("**better**")
@@ -352,10 +224,8 @@ def test_the_overview_has_a_column_per_regime_and_says_what_was_not_run(
     assert words["twice the compute"].endswith("not shown")
     assert words["the coupling, as printed, gamma .23"].endswith("not shown (n = 1)")
     del scores["head averaging"]
-    rows = scripts["controls"].overview_rows(
-        "sharing", kept(scripts, tmp_path / "y", "blockage", scores), {"blockage": 0.0}
-    )
-    assert "| averages of heads | not run |" in [*rows]
+    again = kept(scripts, tmp_path / "y", "blockage", scores)
+    assert "| averages of heads | not run |" in overview_rows(scripts, "sharing", again, ("blockage",))
 
 
 def test_curves_have_a_column_per_value_and_a_picture(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
@@ -377,7 +247,8 @@ def test_curves_have_a_column_per_value_and_a_picture(scripts: Mapping[str, Modu
 def cited(scripts: Mapping[str, ModuleType], ledger: Any, text: str) -> str:
     make = scripts["make"]
     regimes = {name: make.comparison_of(name) for name in ("drones", "tracking_graphs")}
-    found: str = scripts["citations"].cited(text, ledger, regimes, dict.fromkeys(regimes, 0.0))
+    ratios = dict.fromkeys(regimes, 0.0)
+    found: str = scripts["citations"].cited(text, ledger, regimes, ratios, judged(scripts, ledger, regimes))
     return found
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from doubles.page_scripts import page_scripts
 from sheafedge.scenarios.compare.plan import planned_runs
 
 THEORY = Path(__file__).parents[2] / "docs" / "theory"
@@ -20,15 +19,8 @@ SCRIPTS = ("ledger", "panel", "pilot", "rule", "verdict")
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[Mapping[str, ModuleType]]:
     """The scripts of the page, by name; they are no package."""
-    added = [str(THEORY), str(THEORY.parent / "results")]
-    sys.path[:0] = added
-    try:
-        yield {name: importlib.import_module(name) for name in SCRIPTS}
-    finally:
-        for path in added:
-            sys.path.remove(path)
-        for name in SCRIPTS:
-            sys.modules.pop(name, None)
+    with page_scripts([THEORY, THEORY.parent / "results"], SCRIPTS) as found:
+        yield found
 
 
 def pilot(scripts: Mapping[str, ModuleType], **scores: float) -> Any:

@@ -1,0 +1,24 @@
+"""Scripts behind a page of results; they lie beside each other in folders of docs, and are no package."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+
+@contextmanager
+def page_scripts(folders: Sequence[Path], names: Sequence[str]) -> Iterator[Mapping[str, ModuleType]]:
+    """Context in which scripts of these folders are imported, by name; other tests import theirs anew."""
+    added = [str(folder) for folder in folders]
+    sys.path[:0] = added
+    try:
+        yield {name: importlib.import_module(name) for name in names}
+    finally:
+        for folder in added:
+            sys.path.remove(folder)
+        for name in names:
+            sys.modules.pop(name, None)
