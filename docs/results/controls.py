@@ -66,6 +66,7 @@ _ALIKE = (
     ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
     ("centralized", "local, twice the steps", "pooling all samples"),
 )
+_MIXED = ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned")
 #: What decides where base stations number their beams in orders of their own: what those gain that are told,
 _TOLD = (
     ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
@@ -77,7 +78,7 @@ _LEARNED = (
     ("learned orders (ours)", "encoders only", "orders that are learned, and heads mixed by them"),
     ("encoders only, learned orders", "encoders only", "orders that are learned"),
     ("encoders only, learned orders", "local, twice the steps", "sharing encoders, told nothing"),
-    ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned"),
+    _MIXED,
     ("learned orders (ours)", "local, twice the steps", "training together, told nothing"),
     (
         "mean of diffused and tuned, learned orders (ours)",
@@ -160,6 +161,8 @@ CONTROLS = tuple(
             _OR_TOLD,
             ("learned orders (ours)", "mean of encoders only and tuned", "learned orders against personal models"),
         ),
+        # fresh seeds of one row of drones_sizes_scarce: no other is in their family
+        "drones_sizes_fresh": (_MIXED,),
     }.items()
     for arm, control, thing in pairs
 )

@@ -58,6 +58,7 @@ REGIMES: Mapping[str, str] = {
     "drones_permuted": "orders",
     "drones_sizes": "orders",
     "drones_sizes_scarce": "vendors",
+    "drones_sizes_fresh": "vendors",
 }
 
 

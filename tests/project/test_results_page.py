@@ -57,12 +57,12 @@ def kept(
     return ledger
 
 
-def test_every_regime_can_be_planned_with_ten_seeds(scripts: Mapping[str, ModuleType]) -> None:
+def test_every_regime_can_be_planned_with_ten_seeds_or_more(scripts: Mapping[str, ModuleType]) -> None:
     make = scripts["make"]
     assert {path.stem for path in RESULTS.glob("*.toml")} == {*make.REGIMES}
     for name in make.REGIMES:
         comparison = make.comparison_of(name)
-        assert len(comparison.seeds) == 10
+        assert len(comparison.seeds) >= 10
         if comparison.edits.get("data.source") == "deepsense":
             comparison = comparison.edited({"set": {**comparison.edits, "data.root": "anywhere"}})
         runs = planned_runs(comparison.edited({"seeds": [0]}))
