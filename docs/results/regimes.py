@@ -14,7 +14,7 @@ _NETWORKS = {ENCODER: (0.001, 0.003, 0.01), HEAD: (0.03, 0.1, 0.3)}
 #: Small steps of heads beside large ones of encoders are a second optimum of arms with a common initial head.
 _MEASURED = {ENCODER: (0.003, 0.01, 0.03), HEAD: (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)}
 _HALF = {"rounds": 30, "evaluate_every": 30}
-#: Arm whose runs take many times as long -> arm whose step sizes it gets: more rounds, and dense maps.
+#: Runs of these take many times as long: more rounds, and dense maps.
 _LONGER = {"centralized, three times the rounds": "centralized"}
 _RANDOM = {
     "random maps, gamma .1": "gamma .1",
@@ -35,6 +35,7 @@ SEARCHES: Mapping[str, Search] = {
         seeds=(101, 102),
         edits={"data.train_fraction": 0.135},
         until=16,
+        alike={"learned orders, trust per edge (ours)": "learned orders (ours)"},
     ),
 }
 #: Regime, in the order of the page -> the search for its step sizes.
@@ -59,6 +60,7 @@ REGIMES: Mapping[str, str] = {
     "drones_sizes": "orders",
     "drones_sizes_scarce": "vendors",
     "drones_sizes_fresh": "vendors",
+    "drones_sizes_trust": "vendors",
 }
 
 

@@ -49,7 +49,7 @@ class Search:
         seeds: of the search; none of them is scored.
         edits: of its runs alone.
         until: `sharing.until` of arms that set it: the same share of the fewer rounds of a search.
-        alike: arm whose runs take many times as long -> arm whose step sizes it gets.
+        alike: arm that is not searched for -> arm whose step sizes it gets.
     """
 
     regime: str
