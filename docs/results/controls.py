@@ -164,7 +164,11 @@ CONTROLS = tuple(
         # fresh seeds of one row of drones_sizes_scarce: no other is in their family
         "drones_sizes_fresh": (_MIXED,),
         "drones_sizes_trust": (
-            ("learned orders, trust per edge (ours)", "encoders only, learned orders", "heads mixed with trust per edge"),
+            (
+                "learned orders, trust per edge (ours)",
+                "encoders only, learned orders",
+                "heads mixed by learned orders, with trust per edge",
+            ),
             ("learned orders, trust per edge (ours)", "learned orders (ours)", "trust per edge"),
         ),
     }.items()
