@@ -346,3 +346,16 @@ def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
     repeats.note(old["local"], replace(old["local"], score=0.41, code="cafe"))
     assert not repeats.repeated("drones", "local", "c0de", "cafe")
     assert not repeats.repeated("drones", "local", "c0de", "beef")
+
+
+def test_fresh_seeds_ask_the_same_of_the_same_arms(scripts: Mapping[str, ModuleType]) -> None:
+    comparison_of = scripts["make"].comparison_of
+    asked = comparison_of("drones_sizes_scarce")
+    others = [comparison_of(name) for name in ("drones_sizes", "drones_sizes_fresh", "drones_sizes_trust")]
+    for again in others[1:]:
+        assert again.edits == asked.edits
+        shared = again.methods.keys() & asked.methods.keys()
+        assert len(shared) == 2
+        assert all(again.methods[arm] == asked.methods[arm] for arm in shared)
+    seeds = [seed for one in (asked, *others) for seed in one.seeds]
+    assert len(seeds) == len({*seeds})
