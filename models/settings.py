@@ -150,6 +150,8 @@ class SheafSettings:
 
     Attributes:
         coupling: lambda of (7), for mean losses; 0 leaves clients alone and sends no projections.
+        edges: neighbors between which heads or models are compared: "all", or those with the "same_sensors", as heads
+            of clients with other sensors read other inputs. Encoders are shared with all that own the modality.
         compression: gamma in (0, 1], share of the coordinates that an edge compares: of the mean size of two heads, or
             of the smaller of two models.
         map_step_size: eta of (12); 0 freezes the maps and spares the second exchange.
@@ -178,6 +180,7 @@ class SheafSettings:
     """
 
     coupling: float = 0.1
+    edges: Literal["all", "same_sensors"] = "all"
     compression: float = 1.0
     map_step_size: float = 0.001
     clamp_map_step: bool = True

@@ -67,6 +67,11 @@ _ALIKE = (
     ("centralized", "local, twice the steps", "pooling all samples"),
 )
 _MIXED = ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned")
+_AMONG_SAME = (
+    "learned orders, same sensors (ours)",
+    "encoders only, learned orders",
+    "heads mixed by learned orders, among the same sensors",
+)
 #: What decides where base stations number their beams in orders of their own: what those gain that are told,
 _TOLD = (
     ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
@@ -79,6 +84,7 @@ _LEARNED = (
     ("encoders only, learned orders", "encoders only", "orders that are learned"),
     ("encoders only, learned orders", "local, twice the steps", "sharing encoders, told nothing"),
     _MIXED,
+    _AMONG_SAME,
     ("learned orders (ours)", "local, twice the steps", "training together, told nothing"),
     (
         "mean of diffused and tuned, learned orders (ours)",
@@ -139,6 +145,8 @@ CONTROLS = tuple(
         "tracking_options": (
             ("encoders only, personal GPS encoders", "encoders only", "GPS encoders that are not shared"),
             ("personal GPS encoders", "Sheaf-DMFL-Att", "GPS encoders that are not shared, beside the coupling"),
+            ("same sensors", "encoders only", "the coupling, among the same sensors"),
+            ("sheaf diffusion, same sensors", "encoders only", "averages of heads, among the same sensors"),
         ),
         "blockage": (
             *_ALIKE,
@@ -170,6 +178,14 @@ CONTROLS = tuple(
                 "heads mixed by learned orders, with trust per edge",
             ),
             ("learned orders, trust per edge (ours)", "learned orders (ours)", "trust per edge"),
+        ),
+        "drones_sizes_same": (
+            (
+                "learned orders, same sensors (ours)",
+                "encoders only, learned orders, same sensors",
+                "heads mixed by learned orders, among the same sensors",
+            ),
+            ("learned orders, same sensors (ours)", "learned orders (ours)", "the same sensors in the place of all"),
         ),
     }.items()
     for arm, control, thing in pairs

@@ -16,18 +16,20 @@ _MEASURED = {ENCODER: (0.003, 0.01, 0.03), HEAD: (0.003, 0.01, 0.03, 0.1, 0.3, 1
 _HALF = {"rounds": 30, "evaluate_every": 30}
 #: Runs of these take many times as long: more rounds, and dense maps.
 _LONGER = {"centralized, three times the rounds": "centralized"}
+_SAME_SENSORS = {"learned orders, same sensors (ours)": "learned orders (ours)"}
 _RANDOM = {
     "random maps, gamma .1": "gamma .1",
     "as in the paper, random maps": "as in the paper, gamma .1",
 }
+_OPTIONS = {"same sensors": "Sheaf-DMFL-Att", "sheaf diffusion, same sensors": "sheaf diffusion (ours)"}
 SEARCHES: Mapping[str, Search] = {
-    "measured": Search("tracking", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_RANDOM),
+    "measured": Search("tracking", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_RANDOM | _OPTIONS),
     "mirrored": Search("tracking_mirrored", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_RANDOM),
-    "permuted": Search("tracking_permuted", _MEASURED, (100, 101, 102), _HALF, until=24),
+    "permuted": Search("tracking_permuted", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_SAME_SENSORS),
     "digits": Search("digits_clients", _NETWORKS, until=48),
     "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8, alike=_LONGER),
     "sky": Search("drones", _NETWORKS, until=16, alike=_LONGER),
-    "orders": Search("drones_permuted", _NETWORKS, until=16),
+    "orders": Search("drones_permuted", _NETWORKS, until=16, alike=_SAME_SENSORS),
     # as many samples are trained on as in the regime, where nothing is kept aside for validation: orders need them
     "vendors": Search(
         "drones_sizes_scarce",
@@ -35,7 +37,11 @@ SEARCHES: Mapping[str, Search] = {
         seeds=(101, 102),
         edits={"data.train_fraction": 0.135},
         until=16,
-        alike={"learned orders, trust per edge (ours)": "learned orders (ours)"},
+        alike={
+            "learned orders, trust per edge (ours)": "learned orders (ours)",
+            "encoders only, learned orders, same sensors": "encoders only, learned orders",
+            **_SAME_SENSORS,
+        },
     ),
 }
 #: Regime, in the order of the page -> the search for its step sizes.
@@ -61,6 +67,7 @@ REGIMES: Mapping[str, str] = {
     "drones_sizes_scarce": "vendors",
     "drones_sizes_fresh": "vendors",
     "drones_sizes_trust": "vendors",
+    "drones_sizes_same": "vendors",
 }
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
+import networkx as nx
 from ledger import ALL, Ledger, Row  # a script beside its modules
 from tables import read_rows, write_rows
 from verdicts import signed
@@ -82,13 +83,18 @@ class Repeats:
                 )
 
     def repeated(self, regime: str, arm: str, code: str, version: str) -> bool:
-        """Whether a version made a run of an arm again that other code had made, and each time got the same score."""
-        found = [
-            one.difference == 0.0
-            for one in self.rows
-            if (one.regime, one.arm, one.code, one.code_again) == (regime, arm, code, version)
-        ]
-        return bool(found) and all(found)
+        """Whether a version made runs of an arm again that other code had made, and each time got the same score.
+
+        Versions in between count: one repeats another if it repeats a third that does.
+        """
+        pairs: dict[tuple[str, str], bool] = {}
+        for one in self.rows:
+            if (one.regime, one.arm) == (regime, arm):
+                pair = one.code, one.code_again
+                pairs[pair] = pairs.get(pair, True) and one.difference == 0.0
+        equal = nx.DiGraph([pair for pair, holds in pairs.items() if holds])
+        known = {code, version} <= set(equal) and pairs.get((code, version), True)
+        return known and code != version and nx.has_path(equal, code, version)
 
     def standing(self, ledger: Ledger, regimes: Iterable[str], version: str) -> Iterator[str]:
         """A row per regime: how many of its runs a version made, how many are of arms that it repeats, and the rest."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from pathlib import Path
 
 import networkx as nx
@@ -236,10 +236,9 @@ def ring_order(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Node
     if n_groups > 2 * len(frozenset[Modality]().union(*modalities_of.values())):
         return sorted(modalities_of)
     # A gap is a pair of ring neighbors without a shared modality, between which there will be no edge.
-    for may_have_gaps in (False, True):
-        for order in _orders(pieces[:1], pieces[1:], may_have_gaps):
-            return [client for _, clients in order for client in clients]
-    return sorted(modalities_of)
+    closed = (order for order in _orders(pieces[:1], pieces[1:], _are_linked_arcs) if order[-1][0] & order[0][0])
+    order = next(chain(closed, _orders(pieces[:1], pieces[1:], _are_arcs)), None)
+    return sorted(modalities_of) if order is None else [client for _, clients in order for client in clients]
 
 
 def line_order(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[NodeId]:
@@ -251,18 +250,8 @@ def line_order(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Node
     for group, clients in _pieces(modalities_of):
         groups.setdefault(group, []).extend(clients)
     pieces = [(group, tuple(sorted(clients))) for group, clients in groups.items()]
-    order = next(_lines([], pieces), None)
+    order = next(_orders([], pieces, _stand_together), None)
     return ring_order(modalities_of) if order is None else [client for _, clients in order for client in clients]
-
-
-def _lines(placed: list[Piece], left: list[Piece]) -> Iterator[list[Piece]]:
-    """Orders in which every modality's owners stand side by side, by depth-first search that stops where one breaks."""
-    if any(sum(_runs(placed, modality)) > 1 for modality in MODALITIES):
-        return
-    if not left:
-        yield placed
-    for index, piece in enumerate(left):
-        yield from _lines([*placed, piece], left[:index] + left[index + 1 :])
 
 
 def _pieces(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Piece]:
@@ -278,15 +267,14 @@ def _pieces(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Piece]:
     return [*((group, part) for part in (clients[:half], clients[half:]) if part), *pieces[1:]]
 
 
-def _orders(placed: list[Piece], left: list[Piece], may_have_gaps: bool) -> Iterator[list[Piece]]:
-    """Orders in which every modality forms one arc, by depth-first search that stops where an arc breaks."""
-    if not _are_arcs(placed):
+def _orders(placed: list[Piece], left: list[Piece], fits: Callable[[list[Piece]], bool]) -> Iterator[list[Piece]]:
+    """Orders of which every beginning fits, by depth-first search that stops where one does not."""
+    if not fits(placed):
         return
-    if not left and (may_have_gaps or _has_no_gaps(placed)):
+    if not left:
         yield placed
     for index, piece in enumerate(left):
-        if may_have_gaps or placed[-1][0] & piece[0]:
-            yield from _orders([*placed, piece], left[:index] + left[index + 1 :], may_have_gaps)
+        yield from _orders([*placed, piece], left[:index] + left[index + 1 :], fits)
 
 
 def _runs(placed: list[Piece], modality: Modality) -> list[bool]:
@@ -301,5 +289,11 @@ def _are_arcs(placed: list[Piece]) -> bool:
     return all(len(_runs(placed, modality)) <= 3 for modality in MODALITIES)
 
 
-def _has_no_gaps(placed: list[Piece]) -> bool:
-    return all(before[0] & after[0] for before, after in pairwise([*placed, placed[0]]))
+def _are_linked_arcs(placed: list[Piece]) -> bool:
+    """Arcs, and next to each piece one with a modality in common."""
+    return _are_arcs(placed) and all(before[0] & after[0] for before, after in pairwise(placed))
+
+
+def _stand_together(placed: list[Piece]) -> bool:
+    """Each modality's owners stand side by side."""
+    return all(sum(_runs(placed, modality)) <= 1 for modality in MODALITIES)

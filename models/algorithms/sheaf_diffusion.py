@@ -1,9 +1,9 @@
 """Ours: heads diffuse along the sheaf once per round, with mixing weights, instead of being pulled in every local step.
 
-Each client moves its head by sum_j m_ij P_ij^T (P_ij w_i - P_ji w_j), with m_ij the Metropolis-Hastings weights of the
-whole graph. Where all maps are the identity this *is* head averaging; where heads have different sizes, or outputs in
-another order, only what the maps make comparable is averaged. Against (11) it needs one exchange instead of two, in the
-same phase as the encoders, and no step size: it contracts for any coupling up to 1 while |P| <= 1.
+Each client moves its head by sum_j m_ij P_ij^T (P_ij w_i - P_ji w_j), with m_ij the Metropolis-Hastings weights along
+the edges of the sheaf. Where all maps are the identity this *is* head averaging; where heads have different sizes, or
+outputs in another order, only what the maps make comparable is averaged. Against (11) it needs one exchange instead of
+two, in the same phase as the encoders, and no step size: it contracts for any coupling up to 1 while |P| <= 1.
 Maps stay as they start, or are drawn anew every round. Where clients find the orders of their beams themselves, they
 first agree on directions (`orientation`), and some listen before they speak (`listening`). After `sharing.until` rounds
 nothing is sent any more.
@@ -114,7 +114,7 @@ class HeadDiffusion:
         self._frame, self._sharing = setup.frame, setup.sharing
         self._storage, self._n_outputs = setup.sheaf.map_storage, model.layout.n_outputs
         self.maps = self._stored(setup.map_starts)
-        self._mixing, self._diffusion = setup.head_mixing, setup.sheaf.diffusion
+        self._mixing, self._diffusion = setup.sheaf_mixing, setup.sheaf.diffusion
         self._trust_scale = setup.sheaf.edge_trust
         self._projected = head.new_zeros(self.maps.n_rows)
         self.relative_residual = 0.0

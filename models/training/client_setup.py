@@ -38,6 +38,7 @@ class ClientSetup:
         batch_draws: model name -> stream that its minibatches come from.
         mixing: modality -> neighbor -> mixing weight of (6), neighbors that own the modality only.
         head_mixing: neighbor -> mixing weight over the whole graph, for what all clients have in common.
+        sheaf_mixing: the same along the edges of the sheaf, which may be fewer (`sheaf.edges`).
         group_mixing: neighbor of the same group -> mixing weight inside the group.
         map_starts: neighbor -> initial restriction map, see `restriction_maps`.
         sheaf_decay: weight decay that the coupling through such maps comes to in expectation, see `drawn_maps`.
@@ -63,6 +64,7 @@ class ClientSetup:
     common_draws: Callable[[str], np.random.Generator] = lambda name: np.random.default_rng(list(name.encode()))
     mixing: Mapping[Modality, Mapping[NodeId, float]] = field(default_factory=dict)
     head_mixing: Mapping[NodeId, float] = field(default_factory=dict)
+    sheaf_mixing: Mapping[NodeId, float] = field(default_factory=dict)
     group_mixing: Mapping[NodeId, float] = field(default_factory=dict)
     pair: ModelPair | None = None
     map_starts: Mapping[NodeId, MapStart] = field(default_factory=dict)

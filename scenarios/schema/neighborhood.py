@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -14,6 +14,7 @@ from ...emulator.contracts import Modality, NodeId, TopologyError
 from ...emulator.network.edge_generators import TopologyOptions
 from ...emulator.network.topology import build_topology
 from ...emulator.random_streams import named_stream
+from ...models.settings import SheafSettings
 from .clients_section import ClientsSection
 from .network_section import TopologySection
 from .scenario_fields import ScenarioFields
@@ -38,6 +39,12 @@ class Neighborhood(NamedTuple):
     scenario: ScenarioFields
     graph: Graph
     groups: list[str]
+
+    @property
+    def sheaf_graph(self) -> Graph:
+        """Graph of the sheaf: its edges are those along which heads, or whole models, are compared."""
+        owned = [self.scenario.clients.group(name).modalities for name in self.groups]
+        return sheaf_edges(self.graph, self.scenario.sheaf, owned)
 
     @property
     def links(self) -> Graph:
@@ -93,6 +100,29 @@ def with_groups_linked(graph: Graph, groups: Sequence[str]) -> Graph:
     for members in members_by_group(groups).values():
         linked.add_edges_from(itertools.combinations(members, 2))
     return linked
+
+
+def sheaf_edges(graph: Graph, sheaf: SheafSettings, owned: Sequence[Iterable[Modality]]) -> Graph:
+    """The graph with those edges along which heads are compared, see `sheaf.edges`.
+
+    Args:
+        graph: nodes are client ids.
+        sheaf: settings of the scenario.
+        owned: [n_clients] modalities of every client.
+    """
+    return graph if sheaf.edges == "all" else edges_inside(graph, [frozenset(own) for own in owned])
+
+
+def edges_inside(graph: Graph, kinds: Sequence[Hashable]) -> Graph:
+    """All clients of the graph, and those of its edges whose ends are of one kind.
+
+    Args:
+        graph: nodes are client ids.
+        kinds: [n_clients] kind of every client.
+    """
+    inside: Graph = graph.copy()
+    inside.remove_edges_from([(one, other) for one, other in graph.edges if kinds[one] != kinds[other]])
+    return inside
 
 
 def members_by_group(groups: Sequence[str]) -> dict[str, list[NodeId]]:

@@ -99,27 +99,27 @@ def assemble(
         return _asleep(scenario, data, device, dtype)
     clients, _ = make_clients(scenario, algorithm, data, device, dtype)
     neighborhood = neighborhood_of(scenario)
-    graph = neighborhood.graph
+    graph, compared = neighborhood.graph, neighborhood.sheaf_graph
     warnings = coupling_warnings(*coupling_strength(scenario, coupled_graph(neighborhood)))
     maps = EdgeMaps(scenario.sheaf, scenario.seed, clients, whole_models=algorithm.couples_models)
-    starts = initial_maps(scenario, algorithm, maps, graph, only)
+    starts = initial_maps(scenario, algorithm, maps, compared, only)
     notes: tuple[str, ...] = ()
     # not in workers: the process that assembles all clients warns once
     if algorithm.couples and only is None:
         vectors = {client.client_id: coupled_vector(algorithm, client) for client in clients}
         step_size = getattr(scenario.training, "model_step_size" if algorithm.couples_models else "head_step_size")
         warnings += limit_warnings(step_size, scenario.sheaf, starts, vectors, whole_models=algorithm.couples_models)
-        notes = coupling_notes(neighborhood, starts, vectors, maps.equivalent_decay(graph))
+        notes = coupling_notes(neighborhood, starts, vectors, maps.equivalent_decay(compared))
     # the graph of messages can have more edges than that of the sheaf: whole models also go inside groups
     links = neighborhood.links
     server = scenario.server_id
     faults = fault_plan(scenario.faults, scenario.seed, links, server)
-    weigh = partial(all_weights, clients, scenario.training.personal_encoders)
+    weigh = partial(all_weights, clients, scenario.training.personal_encoders, scenario.sheaf)
     moves = scenario.topology.kind == "mobile"
     moving = moving_neighbors(scenario.mobility, scenario.seed, graph, faults, weigh) if moves else None
     # weights of moving clients change in place from round to round, so that learners keep one reference
     weights = weigh(graph, links) if moving is None else moving.weights
-    learners = make_learners(scenario, algorithm, clients, graph, weights, maps, starts, only)
+    learners = make_learners(scenario, algorithm, clients, compared, weights, maps, starts, only)
     warnings += (*checkpoint_warnings(scenario, learners), *partition_warnings(scenario))
     return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings, notes, server)
 
@@ -237,7 +237,7 @@ def make_learners(
     """One learner per client, with its neighbors' weights and initial maps, and that of the server if there is one.
 
     Args:
-        graph: graph along which encoders and heads are shared.
+        graph: graph of the sheaf, along which heads are compared.
         weights: client -> mixing weights of its neighbors.
         maps: maker of restriction maps.
         starts: client -> neighbor -> initial map.
@@ -282,6 +282,7 @@ def _setup(
         mixing=weights.encoders,
         pair=client.pair,
         head_mixing=weights.everything,
+        sheaf_mixing=weights.sheaf,
         group_mixing=weights.group,
         participation=participation,
         frame=None if client.order is None else beam_frame(client.order, models["fused"]),
@@ -316,7 +317,7 @@ def _asleep(scenario: Scenario, data: list[ClientData], device: torch.device, dt
     table = LearnerTable(scenario.clients.n_clients, build, pool)
     neighborhood = neighborhood_of(scenario)
     links, participation = neighborhood.links, _participation(scenario, clients)
-    weights = all_weights(clients, scenario.training.personal_encoders, neighborhood.graph, links)
+    weights = all_weights(clients, scenario.training.personal_encoders, scenario.sheaf, neighborhood.graph, links)
     if algorithm.server_alone is not None:
         members = members_by_group(neighborhood.groups)
         first = sorted(of_group[0] for of_group in members.values())

@@ -18,8 +18,9 @@ from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.network.topology import MovingGraph, modality_subgraph
 from ...emulator.random_streams import named_stream
 from ...emulator.world.wandering import Wanderer, distances_m
+from ...models.settings import SheafSettings
 from ...models.sharing.gossip import edge_weight
-from ..schema.neighborhood import members_by_group
+from ..schema.neighborhood import members_by_group, sheaf_edges
 from ..schema.network_section import MobilitySection
 from .client import Client
 
@@ -27,6 +28,7 @@ from .client import Client
 def all_weights(
     clients: tuple[Client, ...],
     personal: tuple[Modality, ...],
+    sheaf: SheafSettings,
     graph: nx.Graph[NodeId],
     links: nx.Graph[NodeId] | None = None,
 ) -> dict[NodeId, MixingWeights]:
@@ -35,12 +37,15 @@ def all_weights(
     Args:
         clients: clients of the run.
         personal: modalities whose encoders are not shared.
+        sheaf: settings that say along which edges heads are compared.
         graph: along which encoders and heads are shared.
         links: the same, or with more edges inside groups, along which whole models are.
     """
     encoders = mixing_weights(clients, graph, personal=personal)
     whole, group = neighbor_weights(graph), group_weights(clients, graph if links is None else links)
-    return {node: MixingWeights(encoders[node], whole[node], group[node]) for node in sorted(graph)}
+    compared = sheaf_edges(graph, sheaf, [client.modalities for client in clients])
+    of_sheaf = whole if compared is graph else neighbor_weights(compared)
+    return {node: MixingWeights(encoders[node], whole[node], of_sheaf[node], group[node]) for node in sorted(graph)}
 
 
 def mixing_weights(
@@ -101,11 +106,13 @@ class MixingWeights(NamedTuple):
     Attributes:
         encoders: modality -> neighbor -> weight of (6).
         everything: neighbor -> weight over the whole graph.
+        sheaf: neighbor -> weight along the edges of the sheaf.
         group: neighbor of the same group -> weight inside the group.
     """
 
     encoders: Mapping[Modality, Mapping[NodeId, float]]
     everything: Mapping[NodeId, float]
+    sheaf: Mapping[NodeId, float]
     group: Mapping[NodeId, float]
 
 
@@ -144,6 +151,7 @@ class MovingNeighbors:
         for modality, weights in mine.encoders.items():
             weights.set_round(now.encoders[modality])
         mine.everything.set_round(now.everything)
+        mine.sheaf.set_round(now.sheaf)
         mine.group.set_round(now.group)
         return frozenset(self._graph_now[client])
 
@@ -153,12 +161,14 @@ class _OfRounds(NamedTuple):
 
     encoders: Mapping[Modality, RoundWeights]
     everything: RoundWeights
+    sheaf: RoundWeights
     group: RoundWeights
 
 
 def _of_rounds(reachable: MixingWeights) -> _OfRounds:
     encoders = {modality: RoundWeights(neighbors) for modality, neighbors in reachable.encoders.items()}
-    return _OfRounds(encoders, RoundWeights(reachable.everything), RoundWeights(reachable.group))
+    whole = (RoundWeights(neighbors) for neighbors in (reachable.everything, reachable.sheaf, reachable.group))
+    return _OfRounds(encoders, *whole)
 
 
 def moving_neighbors(

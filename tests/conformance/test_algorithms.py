@@ -49,6 +49,7 @@ COUPLED: dict[str, dict[str, Any]] = {
         "sheaf.exchange": "single",
         "network.missing": "wait",
     },
+    "same sensors": {"sheaf.edges": "same_sensors"},
     "Kronecker maps": {"sheaf.map_storage": "kronecker"},
     "Kronecker maps with a rotating index": {"sheaf.map_storage": "kronecker", **ROTATING},
     "rotating index": ROTATING,
@@ -61,6 +62,7 @@ COUPLED: dict[str, dict[str, Any]] = {
 #: The same for heads that diffuse.
 DIFFUSED: dict[str, dict[str, Any]] = {
     "trust per edge": {"sheaf.edge_trust": 0.1},
+    "same sensors": COUPLED["same sensors"],
     "Kronecker maps": {"sheaf.map_storage": "kronecker"},
     "rotating index": ROTATING,
 }
@@ -68,6 +70,7 @@ DIFFUSED: dict[str, dict[str, Any]] = {
 MAPPED_MODELS: dict[str, dict[str, Any]] = {
     "single exchange": COUPLED["single exchange"],
     "trust per edge": COUPLED["trust per edge"],
+    "same sensors": COUPLED["same sensors"],
     "no coupling": COUPLED["no coupling"],
     "rotating index": ROTATING,
     "Hadamard maps": {"sheaf.map_start": "hadamard"},

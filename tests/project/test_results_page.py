@@ -348,14 +348,35 @@ def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
     assert not repeats.repeated("drones", "local", "c0de", "beef")
 
 
+def test_a_version_repeats_what_one_in_between_repeats(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    repeats = scripts["repeats"].Repeats(tmp_path / "r.csv")
+    first = row(scripts, "drones", "local", 0, "all clients", 0.4)
+
+    def note(code: str, again: str, difference: float) -> None:
+        repeats.note(replace(first, code=code), replace(first, code=again, score=0.4 + difference))
+
+    for code, again, difference in (("a", "b", 0.0), ("b", "c", 0.0), ("c", "d", 0.1)):
+        note(code, again, difference)
+    assert repeats.repeated("drones", "local", "a", "c")
+    assert not repeats.repeated("drones", "local", "a", "d")
+    assert not repeats.repeated("drones", "local", "c", "a")
+    assert not repeats.repeated("drones", "local", "a", "a")
+    assert not repeats.repeated("drones", "DSGD", "a", "c")
+    note("a", "c", 0.1)  # seen to differ
+    assert not repeats.repeated("drones", "local", "a", "c")
+
+
 def test_fresh_seeds_ask_the_same_of_the_same_arms(scripts: Mapping[str, ModuleType]) -> None:
     comparison_of = scripts["make"].comparison_of
     asked = comparison_of("drones_sizes_scarce")
-    others = [comparison_of(name) for name in ("drones_sizes", "drones_sizes_fresh", "drones_sizes_trust")]
+    others = [
+        comparison_of(name)
+        for name in ("drones_sizes", "drones_sizes_fresh", "drones_sizes_trust", "drones_sizes_same")
+    ]
     for again in others[1:]:
         assert again.edits == asked.edits
         shared = again.methods.keys() & asked.methods.keys()
-        assert len(shared) == 2
+        assert len(shared) >= 2
         assert all(again.methods[arm] == asked.methods[arm] for arm in shared)
     seeds = [seed for one in (asked, *others) for seed in one.seeds]
     assert len(seeds) == len({*seeds})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ....models.settings import SheafSettings
-from ..neighborhood import Graph, Neighborhood
+from ..neighborhood import Graph, Neighborhood, edges_inside
 from ..scenario_fields import ScenarioFields
 
 
@@ -53,9 +53,4 @@ def stacked_norm_sq(sheaf: SheafSettings, degree: int) -> float:
 
 def coupled_graph(s: Neighborhood) -> Graph:
     """Graph along which neighbors pull: without maps, only inside groups."""
-    if s.scenario.algorithm_spec.has_maps:
-        return s.graph
-    across = [(one, other) for one, other in s.graph.edges if s.groups[one] != s.groups[other]]
-    inside = s.graph.copy()
-    inside.remove_edges_from(across)
-    return inside
+    return s.sheaf_graph if s.scenario.algorithm_spec.has_maps else edges_inside(s.graph, s.groups)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ...tasks.task_spec import SensorTask
-from ..neighborhood import Neighborhood
+from ..neighborhood import Graph, Neighborhood
 from ..scenario_fields import ScenarioFields
 from .coupling_strength import coupled_graph, coupling_strength
 from .rule import Case, Rule
@@ -17,7 +17,7 @@ T = TypeVar("T")
 HEAD_RULES: tuple[Rule[Neighborhood], ...] = (
     Rule(
         "clients.groups",
-        lambda s: _neighbors_with_other_outputs(s) if _compares_classes(s.scenario) else False,
+        lambda s: _ends_with_other_outputs(s, s.graph) if _compares_classes(s.scenario) else False,
         "algorithm {s.scenario.algorithm!r} averages values per class with neighbors, but client {one} has {n_one}"
         " outputs and client {other} has {n_other}; give all of clients.groups as many outputs, or use 'sheaf_dmfl'",
     ),
@@ -29,9 +29,15 @@ HEAD_RULES: tuple[Rule[Neighborhood], ...] = (
         " use 'sheaf_dmfl'",
     ),
     Rule(
+        "sheaf.edges",
+        lambda s: s.scenario.algorithm_spec.has_maps and bool(s.graph.edges) and not s.sheaf_graph.edges,
+        "sheaf.edges = 'same_sensors' leaves algorithm {s.scenario.algorithm!r} nothing to compare, as no two neighbors"
+        " own the same sensors; set it to 'all', or give more clients to a group of clients.groups",
+    ),
+    Rule(
         "sheaf.map_storage",
         lambda s: (
-            _neighbors_with_other_outputs(s)
+            _ends_with_other_outputs(s, s.sheaf_graph)
             if s.scenario.algorithm_spec.has_maps and s.scenario.sheaf.map_storage == "kronecker"
             else False
         ),
@@ -61,10 +67,10 @@ def _compares_classes(s: ScenarioFields) -> bool:
     return s.algorithm_spec.equal_outputs or s.algorithm_spec.equal_heads
 
 
-def _neighbors_with_other_outputs(s: Neighborhood) -> Sequence[Case]:
-    """The first neighbors with different numbers of outputs."""
+def _ends_with_other_outputs(s: Neighborhood, graph: Graph) -> Sequence[Case]:
+    """The first edge whose ends have different numbers of outputs."""
     n_outputs = _by_group(s, lambda group: _n_outputs(s, group))
-    return _first_neighbors(s, n_outputs, lambda one, other: one != other)
+    return _first_edge(s, graph, n_outputs, lambda one, other: one != other)
 
 
 def _neighbors_with_other_heads(s: Neighborhood) -> Sequence[Case]:
@@ -75,7 +81,7 @@ def _neighbors_with_other_heads(s: Neighborhood) -> Sequence[Case]:
     read = _by_group(s, lambda group: (_n_outputs(s, group), clients.group(group).owned))
     width = s.scenario.model.embedding_dim
     dims = {group: n_outputs * (len(owned) * width + 1) for group, (n_outputs, owned) in read.items()}
-    found = _first_neighbors(s, read, lambda one, other: one[0] == other[0] and one[1] != other[1])
+    found = _first_edge(s, s.graph, read, lambda one, other: one[0] == other[0] and one[1] != other[1])
     return [{**case, "n_one": dims[case["group"]], "n_other": dims[case["other_group"]]} for case in found]
 
 
@@ -89,11 +95,11 @@ def _by_group(s: Neighborhood, value: Callable[[str], T]) -> dict[str, T]:
     return {group.name: value(group.name) for group in s.scenario.clients.groups}
 
 
-def _first_neighbors(
-    s: Neighborhood, of_group: Mapping[str, T], do_not_match: Callable[[T, T], bool]
+def _first_edge(
+    s: Neighborhood, graph: Graph, of_group: Mapping[str, T], do_not_match: Callable[[T, T], bool]
 ) -> list[dict[str, Any]]:
     """The first edge whose ends do not match, by what their groups have."""
-    for one, other in s.graph.edges:
+    for one, other in graph.edges:
         group, other_group = s.groups[one], s.groups[other]
         if group != other_group and do_not_match(of_group[group], of_group[other_group]):
             values = {"n_one": of_group[group], "n_other": of_group[other_group]}

@@ -11,12 +11,12 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from doubles.hand_played import NO_STEPS, mixing_matrix, play_round, scattered, vectors_of
+from doubles.hand_played import NO_STEPS, mixing_matrix, play_phase, play_round, scattered, vectors_of
 from doubles.random_maps import random_starts
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sheafedge.emulator.contracts import Message, NodeId
+from sheafedge.emulator.contracts import Message, MessageKind, NodeId
 from sheafedge.models.algorithms.sheaf_diffusion import HeadDiffusion
 from sheafedge.models.head import HeadLayout
 from sheafedge.models.settings import SheafSettings
@@ -89,6 +89,49 @@ def test_heads_of_several_sizes_are_averaged_where_they_mean_the_same() -> None:
     assert sum(len(meant) for meant in names.values()) > 2 * n_lonely
 
 
+@pytest.mark.parametrize("algorithm", ["sheaf_diffusion", "sheaf_dmfl_att"])
+def test_heads_can_be_compared_among_clients_with_the_same_sensors_alone(algorithm: str) -> None:
+    """Encoders go on as before; a client whose sensors no neighbor has keeps its head to itself."""
+    edits = {**THREE_GROUPS, **NO_STEPS, "algorithm": algorithm, "sheaf.edges": "same_sensors"}
+    walk = scattered(edits)
+    groups = {client.client_id: client.group for client in walk.emulation.clients}
+    sent = [
+        message
+        for phase in walk.emulation.learners[0].phases(0)
+        for message in play_phase(walk, phase.name)
+        if message.kind in (MessageKind.PROJECTION, MessageKind.REPROJECTION)
+    ]
+    compared = {(message.sender, message.receiver) for message in sent}
+    graph = walk.emulation.graph
+    assert compared == {(i, j) for i in graph for j in graph[i] if groups[i] == groups[j]}
+    assert {"gps"} == {groups[i] for i in graph} - {groups[i] for i, _ in compared}  # one client is alone
+    everywhere = scattered({**edits, "sheaf.edges": "all"})
+    play_round(everywhere)
+    of_all = vectors_of(everywhere)
+    for i, parts in vectors_of(walk).items():
+        for name, vector in parts.items():
+            assert (np.abs(vector - of_all[i][name]).max() < EXACT) == (
+                name != "head" or algorithm != "sheaf_diffusion"
+            )
+
+
+def test_among_clients_with_the_same_sensors_weights_are_of_their_own_graph() -> None:
+    """Mean of the heads of each set of sensors stays, with Metropolis-Hastings weights along the edges inside."""
+    walk = scattered({**THREE_GROUPS, **NO_STEPS, "algorithm": "sheaf_diffusion", "sheaf.edges": "same_sensors"})
+    before = vectors_of(walk)
+    play_round(walk)
+    after = vectors_of(walk)
+    n_moved = 0
+    for group in {client.group for client in walk.emulation.clients}:
+        members = [client.client_id for client in walk.emulation.clients if client.group == group]
+        weights = mixing_matrix(walk.emulation.graph, members)
+        for i in members:
+            expected = sum(weight * before[j]["head"] for j, weight in weights[i].items())
+            assert_allclose(after[i]["head"], expected, atol=EXACT)
+            n_moved += bool(np.abs(after[i]["head"] - before[i]["head"]).max() > DIFFERENT)
+    assert n_moved >= 4
+
+
 # --- any graph and any maps -------------------------------------------------------------------------------------------
 
 
@@ -143,7 +186,7 @@ def town(graph: nx.Graph[NodeId], kind: str, rng: np.random.Generator, *, equal:
         i: HeadDiffusion(
             ClientSetup(
                 i, "", models[i], nothing, nothing, {}, nothing, settings,
-                head_mixing={j: weights[i][j] for j in graph[i]}, map_starts=starts[i],
+                sheaf_mixing={j: weights[i][j] for j in graph[i]}, map_starts=starts[i],
             ),
             heads[i],
         )

@@ -138,7 +138,7 @@ def setup_of(client: int, dim: int, kappa: float) -> ClientSetup:
         batch_draws={},
         training=TrainingSettings(),
         sheaf=SheafSettings(edge_trust=kappa),
-        head_mixing=dict.fromkeys(peers, 1.0 / N_CLIENTS),
+        sheaf_mixing=dict.fromkeys(peers, 1.0 / N_CLIENTS),
         map_starts=dict.fromkeys(peers, torch.arange(dim)),
     )
 

@@ -7,7 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sheafedge.scenarios.running.run_environment import processor_name, run_environment, source_commit
+from sheafedge.emulator.source_hash import PACKAGE
+from sheafedge.scenarios.running.run_environment import (
+    _SOURCES,
+    processor_name,
+    run_environment,
+    source_commit,
+)
 from sheafedge.scenarios.schema.scenario import Scenario
 from sheafedge.scenarios.wiring.executors import Executor
 
@@ -50,3 +56,20 @@ def test_the_processor_is_named_or_at_least_its_architecture(tmp_path: Path, tin
     assert processor_name(told) == environment["machine"]
     assert processor_name(tmp_path / "none")
     assert environment["processor"] == processor_name()
+
+
+#: Folders of `scenarios` that start, compare, show, serve or replay runs, and change no figure of one.
+WITHOUT_FIGURES = frozenset(
+    {
+        "animation", "calibration", "catalog", "compare", "export", "library", "live_page", "plugins", "replay",
+        "report", "scenario_files", "terminal", "theory", "tracking",
+    }
+)  # fmt: skip
+
+
+def test_every_folder_of_code_is_in_the_hash_or_known_to_change_no_figure() -> None:
+    """A new folder has to be put in one of both lists, so that rows of old code do not pass for rows of the present."""
+    hashed = {Path(pattern).parts[1] for pattern in _SOURCES if pattern.startswith("scenarios/")}
+    folders = {init.parent.name for init in (PACKAGE / "scenarios").glob("*/__init__.py")}
+    assert hashed.isdisjoint(WITHOUT_FIGURES)
+    assert folders == hashed | WITHOUT_FIGURES

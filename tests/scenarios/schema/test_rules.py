@@ -37,6 +37,11 @@ LIVE: dict[str, Any] = {"data.mode": "live", "data.split": "time", "world.n_site
 ASYNC = {"network.mode": "asynchronous"}
 WAIT = {"network.missing": "wait"}
 SERVED = {"algorithm": "fedavg"}
+ONE_EACH = [
+    {"name": "both", "modalities": ["rf", "camera"], "share": 0.4},
+    {"name": "rf", "modalities": ["rf"], "share": 0.3},
+    {"name": "camera", "modalities": ["camera"], "share": 0.3},
+]
 LEARNED = {"algorithm": "sheaf_diffusion", "sheaf.map_start": "learned", "data.beam_order": "permuted"}
 #: A scenario must be refused so soon, on a slow machine too.
 SOON_S = 3.0
@@ -814,6 +819,20 @@ CASES: dict[str, Case] = {
         (
             "sheaf.map_start = 'learned' does not go with model.start_from = 'a-run', a model of another order of"
             " beams; set it to ''"
+        ),
+    ),
+    "nobody with the same sensors": Case(
+        "blockage",
+        {
+            "sheaf.edges": "same_sensors",
+            "clients.n_clients": 3,
+            "clients.groups": ONE_EACH,
+            "topology.kind": "complete",
+        },
+        {"sheaf.edges": "all"},
+        (
+            "sheaf.edges = 'same_sensors' leaves algorithm 'sheaf_dmfl_att' nothing to compare, as no two neighbors own"
+            " the same sensors; set it to 'all', or give more clients to a group of clients.groups"
         ),
     ),
     "maps that learn and are redrawn": Case(

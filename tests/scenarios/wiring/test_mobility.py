@@ -47,6 +47,7 @@ def met(monkeypatch: pytest.MonkeyPatch) -> list[tuple[NodeId, float, frozenset[
         copy = MixingWeights(
             {modality: dict(weights) for modality, weights in mine.encoders.items()},
             dict(mine.everything),
+            dict(mine.sheaf),
             dict(mine.group),
         )
         told.append((client, now_s, neighbors, copy))
@@ -73,10 +74,12 @@ def rounds_of(told: list[Any]) -> list[dict[NodeId, tuple[frozenset[NodeId], Mix
     return list(by_instant.values())
 
 
-@pytest.mark.parametrize("faults", [{}, OFF])
-def test_mixing_stays_doubly_stochastic_while_edges_come_and_go(faults: dict[str, Any], met: list[Any]) -> None:
+@pytest.mark.parametrize(("faults", "edges"), [({}, "all"), (OFF, "same_sensors")])
+def test_mixing_stays_doubly_stochastic_while_edges_come_and_go(
+    faults: dict[str, Any], edges: str, met: list[Any]
+) -> None:
     """In every round and every modality: rows and columns sum to 1, and the weights are those of the round's graph."""
-    walked = walk(tiny({**MOVING, **faults}))
+    walked = walk(tiny({**MOVING, **faults, "sheaf.edges": edges}))
     rounds = rounds_of(met)
     assert len(rounds) == 8
     graphs = set()
@@ -88,6 +91,10 @@ def test_mixing_stays_doubly_stochastic_while_edges_come_and_go(faults: dict[str
         graphs.add(adjacency.tobytes())
         everything = matrix({client: weights.everything for client, (_, weights) in of_round.items()}, 8)
         assert_allclose(everything, metropolis_hastings_weights(adjacency), atol=ROUNDING)
+        owned = [frozenset(of_round[client][1].encoders) for client in range(8)]
+        alike = np.array([[one == other for other in owned] for one in owned])
+        compared = matrix({client: weights.sheaf for client, (_, weights) in of_round.items()}, 8)
+        assert_allclose(compared, metropolis_hastings_weights(adjacency & (alike | (edges == "all"))), atol=ROUNDING)
         for modality in ("gps", "rf"):
             owners = {
                 c: weights.encoders[modality] for c, (_, weights) in of_round.items() if modality in weights.encoders
