@@ -51,16 +51,18 @@ COUPLED: dict[str, dict[str, Any]] = {
     "the largest changes": {"sharing.codec": "top_k", "sharing.fraction": 0.2},
     "large steps of an epoch": {"training.local_steps": 7, "training.batch_size": 64},
 }
+LISTENING: dict[str, Any] = {
+    "data.beam_order": "permuted",
+    "sheaf.map_start": "learned",
+    "sheaf.compression": 1.0,
+    "sheaf.listen_rounds": 3,
+}
 DIFFUSED: dict[str, dict[str, Any]] = {
     "rotating index": COUPLED["rotating index"],
     "Kronecker maps": COUPLED["Kronecker maps"],
     "trust per edge": {"sheaf.edge_trust": 0.1},
-    "listening for an order": {
-        "data.beam_order": "permuted",
-        "sheaf.map_start": "learned",
-        "sheaf.compression": 1.0,
-        "sheaf.listen_rounds": 3,
-    },
+    "listening for an order": LISTENING,
+    "listening for an order, same sensors": {**LISTENING, "sheaf.edges": "same_sensors"},
 }
 VARIANTS = {"sheaf_dmfl": COUPLED, "sheaf_diffusion": DIFFUSED, "group_averaging": {"personal": COUPLED["plain steps"]}}
 VARIANTS |= {name: {"eight bits": COUPLED["eight bits"]} for name in ("dsgd_heads", "dpsgd", "dmml_kd")}
