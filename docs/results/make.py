@@ -43,7 +43,7 @@ from verdicts import Difference, against  # noqa: E402
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
 SCORES, STEPS, REPEATS = HERE / "scores.csv", HERE / "steps.csv", HERE / "repeats.csv"
 #: The code that the page is of: rows that it neither made nor repeats are named at the end of the page.
-VERSION = "8f4b118681a5de24"
+VERSION = "ada93c08bfb1107b"
 #: Regime in which a setting varies -> heading of its curves.
 CURVES: Mapping[str, str] = {
     "tracking_rounds": "Whether 60 rounds are enough (validation samples)",
