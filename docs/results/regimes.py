@@ -16,11 +16,12 @@ _MEASURED = {ENCODER: (0.003, 0.01, 0.03), HEAD: (0.003, 0.01, 0.03, 0.1, 0.3, 1
 _HALF = {"rounds": 30, "evaluate_every": 30}
 #: Runs of these take many times as long: more rounds, and dense maps.
 _LONGER = {"centralized, three times the rounds": "centralized"}
-_SAME_SENSORS = {"learned orders, same sensors (ours)": "learned orders (ours)"}
 _RANDOM = {
     "random maps, gamma .1": "gamma .1",
     "as in the paper, random maps": "as in the paper, gamma .1",
 }
+#: Heads compared among the same sensors alone, with the step sizes of the same among all.
+_SAME_SENSORS = {"learned orders, same sensors (ours)": "learned orders (ours)"}
 _OPTIONS = {"same sensors": "Sheaf-DMFL-Att", "sheaf diffusion, same sensors": "sheaf diffusion (ours)"}
 SEARCHES: Mapping[str, Search] = {
     "measured": Search("tracking", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_RANDOM | _OPTIONS),

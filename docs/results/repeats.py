@@ -93,8 +93,8 @@ class Repeats:
                 pair = one.code, one.code_again
                 pairs[pair] = pairs.get(pair, True) and one.difference == 0.0
         equal = nx.DiGraph([pair for pair, holds in pairs.items() if holds])
-        known = {code, version} <= set(equal) and pairs.get((code, version), True)
-        return known and code != version and nx.has_path(equal, code, version)
+        equal.add_nodes_from((code, version))
+        return code != version and pairs.get((code, version), True) and nx.has_path(equal, code, version)
 
     def standing(self, ledger: Ledger, regimes: Iterable[str], version: str) -> Iterator[str]:
         """A row per regime: how many of its runs a version made, how many are of arms that it repeats, and the rest."""

@@ -368,6 +368,23 @@ def test_a_version_repeats_what_one_in_between_repeats(scripts: Mapping[str, Mod
     assert not repeats.repeated("drones", "local", "a", "c")
 
 
+def test_no_group_is_worse_where_heads_mix_among_the_same_sensors(scripts: Mapping[str, ModuleType]) -> None:
+    """As the page says, of every regime that has the arm, each adjusted for its own rows."""
+    make, arm = scripts["make"], "learned orders, same sensors (ours)"
+    ledger = scripts["ledger"].Ledger(make.SCORES)
+    words = {
+        (name, control, group): one.word
+        for name in make.REGIMES
+        for (of_arm, control, group), one in scripts["controls"]
+        .judged_controls(ledger.of(name), make.test_per_train(name, ledger))
+        .items()
+        if of_arm == arm and control.startswith("encoders only, learned orders")
+    }
+    assert len({name for name, *_ in words}) == 5
+    assert len(words) == 5 * 4  # three groups, and all clients
+    assert "worse" not in words.values()
+
+
 def test_fresh_seeds_ask_the_same_of_the_same_arms(scripts: Mapping[str, ModuleType]) -> None:
     comparison_of = scripts["make"].comparison_of
     asked = comparison_of("drones_sizes_scarce")
@@ -378,7 +395,7 @@ def test_fresh_seeds_ask_the_same_of_the_same_arms(scripts: Mapping[str, ModuleT
     for again in others[1:]:
         assert again.edits == asked.edits
         shared = again.methods.keys() & asked.methods.keys()
-        assert len(shared) >= 2
+        assert len(shared) == 2
         assert all(again.methods[arm] == asked.methods[arm] for arm in shared)
     seeds = [seed for one in (asked, *others) for seed in one.seeds]
     assert len(seeds) == len({*seeds})
