@@ -87,6 +87,11 @@ _LEARNED = (
     _AMONG_SAME,
     ("learned orders (ours)", "local, twice the steps", "training together, told nothing"),
     (
+        "learned orders, same sensors (ours)",
+        "local, twice the steps",
+        "training together, told nothing, heads mixed among the same sensors",
+    ),
+    (
         "mean of diffused and tuned, learned orders (ours)",
         "mean of encoders only and tuned",
         "learned orders and mixed heads, in personal models",

@@ -37,7 +37,7 @@ from repeats import Repeats  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison  # noqa: E402
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # noqa: E402
-from steps import FINALISTS, GAIN, StepTable, at_the_edge, lack_part, search_steps  # noqa: E402
+from steps import GAIN, StepTable, at_the_edge, lack_part, search_steps  # noqa: E402
 from verdicts import Difference, against  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
@@ -274,15 +274,14 @@ def _steps_text(steps: StepTable, search: str) -> Iterator[str]:
     if not steps.arms(search):
         yield NOT_RUN
         return
-    first, *others = SEARCHES[search].seeds
-    edits = "".join(f", {key} = {value}" for key, value in (SEARCHES[search].edits or {}).items())
+    how = SEARCHES[search]
+    first, *others = how.seeds
+    edits = "".join(f", {key} = {value}" for key, value in (how.edits or {}).items())
     edges = "; ".join(at_the_edge(steps, search)) or "none"
-    lacking = "; ".join(lack_part(SEARCHES[search], search, steps))
-    alike = "".join(f" *{arm}* has those of *{other}*." for arm, other in SEARCHES[search].alike.items())
-    more = f"; the {FINALISTS} best of an arm also with seed {', '.join(map(str, others))}" if others else ""
-    grid = " x ".join(
-        "{" + ", ".join(f"{value:g}" for value in values) + "}" for values in SEARCHES[search].grid.values()
-    )
+    lacking = "; ".join(lack_part(how, search, steps))
+    alike = "".join(f" *{arm}* has those of *{other}*." for arm, other in how.alike.items())
+    more = f"; the {how.finalists} best of an arm also with seed {', '.join(map(str, others))}" if others else ""
+    grid = " x ".join("{" + ", ".join(f"{value:g}" for value in values) + "}" for values in how.grid.values())
     yield (
         f"Validation samples of seed {first}{edits}{more}. Every arm tries {grid} (encoder x head), and goes on where"
         f" an edge is better than the rest by more than {GAIN:g}. Chosen at an edge, by no more than that:"

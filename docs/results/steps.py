@@ -1,8 +1,8 @@
 """The search for step sizes behind `docs/results.md`.
 
 All arms of a search try one grid with its first seed. An arm whose best lies clearly at an edge of what it tried goes
-on beyond that edge. The `FINALISTS` best combinations of every arm are tried with the other seeds, too, and the best
-mean over all of them is chosen. What every run scored is kept beside the page in `steps.csv`, as it comes: nothing in
+on beyond that edge. The best combinations of every arm are tried with the other seeds, too, and the best mean over all
+of them is chosen. What every run scored is kept beside the page in `steps.csv`, as it comes: nothing in
 it is run again.
 """
 
@@ -31,8 +31,6 @@ ENCODER, HEAD = "training.encoder_step_size", "training.head_step_size"
 LADDER = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 #: An arm goes on at most so often, where an edge of what it tried is better than the rest by more than this.
 WIDENINGS, GAIN = 4, 0.005
-#: Combinations of every arm that all seeds of a search try.
-FINALISTS = 3
 
 #: Step sizes of encoders, and of heads.
 Sizes = tuple[float, float]
@@ -50,6 +48,7 @@ class Search:
         edits: of its runs alone.
         until: `sharing.until` of arms that set it: the same share of the fewer rounds of a search.
         alike: arm that is not searched for -> arm whose step sizes it gets.
+        finalists: combinations of every arm that all seeds try: the more, the less the first seed tells.
     """
 
     regime: str
@@ -58,6 +57,7 @@ class Search:
     edits: Mapping[str, Any] | None = None
     until: int = 0
     alike: Mapping[str, str] = field(default_factory=dict)
+    finalists: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ def search_steps(
         grids = {arm: grid_of(search, table.tried(name, arm), first) for arm in arms}
         attempt({arm: list(product(*grid)) for arm, grid in grids.items()}, first)
     for seed in others:
-        finalists = {arm: [sizes for sizes, _ in _of_seed(table.tried(name, arm), first)[:FINALISTS]] for arm in arms}
-        attempt(finalists, seed)
+        ranked = {arm: _of_seed(table.tried(name, arm), first) for arm in arms}
+        attempt({arm: [sizes for sizes, _ in best[: search.finalists]] for arm, best in ranked.items()}, seed)
 
 
 def grid_of(search: Search, tried: Mapping[Sizes, Mapping[int, float]], seed: int) -> tuple[Sequence[float], ...]:
@@ -288,7 +288,7 @@ def lack_part(search: Search, name: str, table: StepTable) -> list[str]:
     for arm in table.arms(name):
         tried = table.tried(name, arm)
         of_first = {sizes for sizes, scores in tried.items() if first in scores}
-        few = any(sum(seed in scores for scores in tried.values()) < FINALISTS for seed in others)
+        few = any(sum(seed in scores for scores in tried.values()) < search.finalists for seed in others)
         if few or not {*product(*grid_of(search, tried, first))} <= of_first:
             found.append(arm)
     return found

@@ -82,8 +82,8 @@ def test_only_arms_with_the_best_at_an_edge_are_searched_further(
     assert {one: asked.count(one) for one in asked} == {
         ("local", 100): core,
         ("DSGD", 100): core + 2 * len(search.grid[steps.HEAD]),
-        ("local", 101): steps.FINALISTS,
-        ("DSGD", 101): steps.FINALISTS,
+        ("local", 101): search.finalists,
+        ("DSGD", 101): search.finalists,
     }
     smallest = min(search.grid[steps.HEAD])
     assert table.chosen("sky") == {arm: {steps.ENCODER: e, steps.HEAD: smallest} for arm, e in best.items()}
