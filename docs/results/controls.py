@@ -57,6 +57,16 @@ _INDEPENDENT = (
         "averages of independent heads in the place of a common initial head",
     ),
 )
+#: The paper does not say how strong its coupling is: all arms have .1, these ten and a hundred times that.
+_STRENGTHS = tuple(
+    (f"{arm}, coupling {strength}", control, f"{thing}, coupling {strength}")
+    for arm, control, thing in (
+        ("as in the paper, gamma .23", "the same without coupling", "the coupling, as printed, gamma .23"),
+        ("as in the paper, gamma .23", "local, twice the steps", "the method as printed, gamma .23"),
+        _COUPLING,
+    )
+    for strength in (1, 10)
+)
 _GROUPS = ("group averaging", "head averaging", "averages over a whole group, with its bytes")
 _ALIKE = (
     *_SHARING,
@@ -125,6 +135,7 @@ CONTROLS = tuple(
     for regime, pairs in {
         "tracking": (
             *_ALIKE,
+            *_STRENGTHS,
             ("Sheaf-DMFL-Att", "frozen maps", "that maps learn"),
             ("sheaf diffusion (ours)", "head averaging", "maps, where heads mean the same"),
             ("head averaging, then tuned", "head averaging", "training alone at the end"),
@@ -141,6 +152,8 @@ CONTROLS = tuple(
             _OR_TABLE,
             *_NUMBERS,
             ("learned orders (ours)", "head averaging, told the orders", "learned, not told for heads"),
+            ("encoders only", "the same without coupling", "initial heads that are common by number"),
+            ("learned orders (ours)", "DSGD", "learned orders against one model per modality with a head of its own"),
             (
                 "mean of diffused and tuned, learned orders (ours)",
                 "mean of encoders only and tuned, learned orders",
@@ -158,7 +171,7 @@ CONTROLS = tuple(
             ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method"),
             ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
         ),
-        "drones": _ALIKE,
+        "drones": (*_ALIKE, *_STRENGTHS),
         "drones_occluded": (
             *_ALIKE,
             ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),

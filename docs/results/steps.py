@@ -2,18 +2,18 @@
 
 All arms of a search try one grid with its first seed. An arm whose best lies clearly at an edge of what it tried goes
 on beyond that edge. The best combinations of every arm are tried with the other seeds, too, and the best mean over all
-of them is chosen. What every run scored is kept beside the page in `steps.csv`, as it comes: nothing in
+of them is chosen; where that lies clearly at an edge, what is beyond is tried with all seeds. What every run scored is kept beside the page in `steps.csv`, as it comes: nothing in
 it is run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from math import isnan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -121,7 +121,7 @@ class StepTable:
         tried = {sizes: list(scores.values()) for sizes, scores in self.tried(search, arm).items()}
         most = max(map(len, tried.values()), default=0)
         means = [(sizes, fmean(scores)) for sizes, scores in tried.items() if len(scores) == most]
-        return sorted(((sizes, one) for sizes, one in means if not isnan(one)), key=lambda pair: -pair[1])
+        return sorted(((sizes, one) for sizes, one in means if not math.isnan(one)), key=lambda pair: -pair[1])
 
     def chosen(self, search: str) -> dict[str, dict[str, float]]:
         """Arm -> its settings."""
@@ -174,6 +174,30 @@ def search_steps(
     for seed in others:
         ranked = {arm: _of_seed(table.tried(name, arm), first) for arm in arms}
         attempt({arm: [sizes for sizes, _ in best[: search.finalists]] for arm, best in ranked.items()}, seed)
+    for _ in range(WIDENINGS):
+        beyond = {arm: beyond_the_edge(table, name, arm) for arm in arms}
+        for seed in search.seeds:
+            attempt(beyond, seed)
+
+
+def beyond_the_edge(table: StepTable, search: str, arm: str) -> list[Sizes]:
+    """Step sizes next to the chosen ones where these lie at an edge, clearly the best in the mean over all seeds.
+
+    Args:
+        table: what was tried.
+        search: its name.
+        arm: of the search.
+    """
+    (best, score), *others = table.ranked(search, arm) or [((math.nan, math.nan), math.nan)]
+    found = []
+    for index, value in enumerate(best):
+        values = {sizes[index] for sizes in table.tried(search, arm)}
+        rival = max((mean for sizes, mean in others if sizes[index] != value), default=-math.inf)
+        if len(values) > 1 and score - rival > GAIN:
+            for edge, move in ((min(values), -1), (max(values), 1)):
+                if value == edge and 0 <= (at := LADDER.index(value) + move) < len(LADDER):
+                    found.append((LADDER[at], best[1]) if index == 0 else (best[0], LADDER[at]))
+    return found
 
 
 def grid_of(search: Search, tried: Mapping[Sizes, Mapping[int, float]], seed: int) -> tuple[Sequence[float], ...]:
@@ -192,12 +216,12 @@ def grid_of(search: Search, tried: Mapping[Sizes, Mapping[int, float]], seed: in
 
 def _best(scores: Iterable[float]) -> float:
     """Largest of the finite ones; minus infinity: there is none."""
-    return max((score for score in scores if not isnan(score)), default=float("-inf"))
+    return max((score for score in scores if not math.isnan(score)), default=-math.inf)
 
 
 def _of_seed(tried: Mapping[Sizes, Mapping[int, float]], seed: int) -> list[tuple[Sizes, float]]:
     """Step sizes with their score with a seed, best first."""
-    found = [(sizes, scores[seed]) for sizes, scores in tried.items() if not isnan(scores.get(seed, float("nan")))]
+    found = [(sizes, scores[seed]) for sizes, scores in tried.items() if not math.isnan(scores.get(seed, math.nan))]
     return sorted(found, key=lambda pair: -pair[1])
 
 
@@ -238,7 +262,7 @@ def _try(
         return table.has(name, arm_of[run.method], sizes_of(run), seed)
 
     for run in run_and_keep(runs, is_kept, keep, folder, options):
-        put(run, float("nan"), code)
+        put(run, math.nan, code)
 
 
 def shortened(comparison: Comparison, search: Search) -> Comparison:
@@ -264,7 +288,7 @@ def widened(best: Mapping[float, float]) -> tuple[float, ...]:
     values = sorted(best)
     first, *rest = sorted(values, key=lambda value: -best[value])
     low, high = LADDER.index(values[0]), LADDER.index(values[-1])
-    if best[first] - max((best[value] for value in rest), default=float("-inf")) > GAIN:
+    if best[first] - max((best[value] for value in rest), default=-math.inf) > GAIN:
         low -= low > 0 and first == values[0]
         high += high + 1 < len(LADDER) and first == values[-1]
     return LADDER[low : high + 1]
@@ -289,7 +313,7 @@ def lack_part(search: Search, name: str, table: StepTable) -> list[str]:
         tried = table.tried(name, arm)
         of_first = {sizes for sizes, scores in tried.items() if first in scores}
         few = any(sum(seed in scores for scores in tried.values()) < search.finalists for seed in others)
-        if few or not {*product(*grid_of(search, tried, first))} <= of_first:
+        if few or beyond_the_edge(table, name, arm) or not {*product(*grid_of(search, tried, first))} <= of_first:
             found.append(arm)
     return found
 
