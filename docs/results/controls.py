@@ -58,15 +58,17 @@ _INDEPENDENT = (
     ),
 )
 #: The paper does not say how strong its coupling is: all arms have .1, these ten and a hundred times that.
-_STRENGTHS = tuple(
-    (f"{arm}, coupling {strength}", control, f"{thing}, coupling {strength}")
-    for arm, control, thing in (
-        ("as in the paper, gamma .23", "the same without coupling", "the coupling, as printed, gamma .23"),
-        ("as in the paper, gamma .23", "local, twice the steps", "the method as printed, gamma .23"),
-        _COUPLING,
+_STRENGTHS = {
+    strength: tuple(
+        (f"{arm}, coupling {strength}", control, f"{thing}, coupling {strength}")
+        for arm, control, thing in (
+            ("as in the paper, gamma .23", "the same without coupling", "the coupling, as printed, gamma .23"),
+            ("as in the paper, gamma .23", "local, twice the steps", "the method as printed, gamma .23"),
+            _COUPLING,
+        )
     )
     for strength in (1, 10)
-)
+}
 _GROUPS = ("group averaging", "head averaging", "averages over a whole group, with its bytes")
 _ALIKE = (
     *_SHARING,
@@ -135,7 +137,8 @@ CONTROLS = tuple(
     for regime, pairs in {
         "tracking": (
             *_ALIKE,
-            *_STRENGTHS,
+            *_STRENGTHS[1],
+            *_STRENGTHS[10],
             ("Sheaf-DMFL-Att", "frozen maps", "that maps learn"),
             ("sheaf diffusion (ours)", "head averaging", "maps, where heads mean the same"),
             ("head averaging, then tuned", "head averaging", "training alone at the end"),
@@ -171,7 +174,7 @@ CONTROLS = tuple(
             ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method"),
             ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
         ),
-        "drones": (*_ALIKE, *_STRENGTHS),
+        "drones": (*_ALIKE, *_STRENGTHS[1]),
         "drones_occluded": (
             *_ALIKE,
             ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),

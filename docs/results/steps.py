@@ -169,12 +169,12 @@ def search_steps(
     first, *others = search.seeds
     attempt = partial(_try, name, searched, table=table, out=out, options=options)
     for _ in range(1 + WIDENINGS):
-        grids = {arm: grid_of(search, table.tried(name, arm), first) for arm in arms}
-        attempt({arm: list(product(*grid)) for arm, grid in grids.items()}, first)
-    for seed in others:
-        ranked = {arm: _of_seed(table.tried(name, arm), first) for arm in arms}
-        attempt({arm: [sizes for sizes, _ in best[: search.finalists]] for arm, best in ranked.items()}, seed)
-    for _ in range(WIDENINGS):
+        for _ in range(1 + WIDENINGS):
+            grids = {arm: grid_of(search, table.tried(name, arm), first) for arm in arms}
+            attempt({arm: list(product(*grid)) for arm, grid in grids.items()}, first)
+        for seed in others:
+            ranked = {arm: _of_seed(table.tried(name, arm), first) for arm in arms}
+            attempt({arm: [sizes for sizes, _ in best[: search.finalists]] for arm, best in ranked.items()}, seed)
         beyond = {arm: beyond_the_edge(table, name, arm) for arm in arms}
         for seed in search.seeds:
             attempt(beyond, seed)

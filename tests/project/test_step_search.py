@@ -81,11 +81,11 @@ def test_only_arms_with_the_best_at_an_edge_are_searched_further(
     table, options = steps.StepTable(tmp_path / "steps.csv"), argparse.Namespace(jobs=1, keep_stale=False)
     steps.search_steps("sky", search, comparison, table, tmp_path, options)
     core = math.prod(map(len, search.grid.values()))
-    # DSGD goes on to .03 and, since that is the best by far, to .1; in the mean smaller steps of heads win, so that all
-    # seeds try .01, which is clearly the best, and .003, which is not
+    # DSGD goes on to .03 and, since that is the best by far, to .1; in the mean smaller steps of heads win, so that .01
+    # is tried, which is clearly the best, and .003, which is not
     assert {one: asked.count(one) for one in asked} == {
-        ("local", 100): core + 2,
-        ("DSGD", 100): core + 2 * len(search.grid[steps.HEAD]) + 2,
+        ("local", 100): core + 2 * len(search.grid[steps.ENCODER]),
+        ("DSGD", 100): core + 2 * len(search.grid[steps.HEAD]) + 2 * (2 + len(search.grid[steps.ENCODER])),
         ("local", 101): search.finalists + 2,
         ("DSGD", 101): search.finalists + 2,
     }
