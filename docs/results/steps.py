@@ -2,8 +2,8 @@
 
 All arms of a search try one grid with its first seed. An arm whose best lies clearly at an edge of what it tried goes
 on beyond that edge. The best combinations of every arm are tried with the other seeds, too, and the best mean over all
-of them is chosen; where that lies clearly at an edge, what is beyond is tried with all seeds. What every run scored is kept beside the page in `steps.csv`, as it comes: nothing in
-it is run again.
+of them is chosen; where that lies clearly at an edge, what is beyond is tried with all seeds. What every run scored is
+kept beside the page in `steps.csv`, as it comes: nothing in it is run again.
 """
 
 from __future__ import annotations
