@@ -29,7 +29,8 @@ from tables import read_rows, write_rows
 ENCODER, HEAD = "training.encoder_step_size", "training.head_step_size"
 #: Values of grids: what lies beside one of them is tried next.
 LADDER = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-#: An arm goes on at most so often, where an edge of what it tried is better than the rest by more than this.
+#: An arm goes on at most so often with the first seed, and in the mean over all, where an edge of what it tried is
+#: better than the rest by more than this.
 WIDENINGS, GAIN = 4, 0.005
 
 #: Step sizes of encoders, and of heads.
@@ -188,16 +189,15 @@ def beyond_the_edge(table: StepTable, search: str, arm: str) -> list[Sizes]:
         search: its name.
         arm: of the search.
     """
-    (best, score), *others = table.ranked(search, arm) or [((math.nan, math.nan), math.nan)]
-    found = []
-    for index, value in enumerate(best):
-        values = {sizes[index] for sizes in table.tried(search, arm)}
-        rival = max((mean for sizes, mean in others if sizes[index] != value), default=-math.inf)
-        if len(values) > 1 and score - rival > GAIN:
-            for edge, move in ((min(values), -1), (max(values), 1)):
-                if value == edge and 0 <= (at := LADDER.index(value) + move) < len(LADDER):
-                    found.append((LADDER[at], best[1]) if index == 0 else (best[0], LADDER[at]))
-    return found
+    tried, means = table.tried(search, arm), dict(table.ranked(search, arm))
+    if not means:
+        return []
+    best = max(means, key=means.__getitem__)
+    encoders, heads = ({sizes[index] for sizes in tried} for index in (0, 1))
+    return [
+        *((encoder, best[1]) for encoder in _widened_along(0, encoders, means) if encoder not in encoders),
+        *((best[0], head) for head in _widened_along(1, heads, means) if head not in heads),
+    ]
 
 
 def grid_of(search: Search, tried: Mapping[Sizes, Mapping[int, float]], seed: int) -> tuple[Sequence[float], ...]:
@@ -208,10 +208,13 @@ def grid_of(search: Search, tried: Mapping[Sizes, Mapping[int, float]], seed: in
     ]
     if not {*product(*grid)} <= scores.keys():
         return tuple(grid)  # what is not known yet may be better than an edge
-    return tuple(
-        widened({value: _best(score for sizes, score in scores.items() if sizes[index] == value) for value in values})
-        for index, values in enumerate(grid)
-    )
+    return tuple(_widened_along(index, values, scores) for index, values in enumerate(grid))
+
+
+def _widened_along(index: int, values: Iterable[float], scores: Mapping[Sizes, float]) -> tuple[float, ...]:
+    """Values of encoders (0) or heads (1), widened by what the combinations with each score at best."""
+    scored = [(sizes[index], score) for sizes, score in scores.items()]
+    return widened({value: _best(score for own, score in scored if own == value) for value in values})
 
 
 def _best(scores: Iterable[float]) -> float:
