@@ -2,7 +2,9 @@
 
     python .ci/wheel_check.py types      mypy --strict on the installed wheel, beside this environment's dependencies;
                                          and on a file of a user of an editable install
-    python .ci/wheel_check.py install    a clean environment of its own, other people's packages, commands, tests
+    python .ci/wheel_check.py install    a clean environment of its own, other people's packages, commands, and tests of
+                                         what an installation can spoil
+    python .ci/wheel_check.py whole      the same with all tests
     python .ci/wheel_check.py edge       a clean environment with the edge set only, which serves a model without torch
 
 Nothing is left behind: everything happens in a temporary folder.
@@ -21,6 +23,7 @@ import sysconfig
 import tempfile
 import venv
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,6 +37,20 @@ OURS = ("datasets", "emulator", "models", "scenarios")
 EDGE_SET = ("msgpack", "numpy", "onnxruntime", "pyzmq")
 NOT_AT_THE_EDGE = ("torch", "onnx", "typer", "rich", "pydantic", "simpy", "networkx", "h5py", "xxhash", "safetensors")
 TEST_MARKERS = "not slow and not gpu and not attack and not checkout"
+#: Tests of what an installation can spoil: files beside modules, commands, further processes, and imports inside of
+#: functions. The wheel has the files of the sources, which `check_layout` compares, and arithmetic is the same in both.
+TESTS = (
+    "datasets",
+    "emulator/edge",
+    "models/export",
+    *(
+        f"scenarios/{room}"
+        for room in (
+            *("animation", "catalog", "compare", "export", "library", "live_page", "plugins", "recording"),
+            *("replay", "report", "running", "terminal", "tracking", "workers"),
+        )
+    ),
+)
 
 
 class CheckFailedError(Exception):
@@ -141,7 +158,8 @@ def check_editable_types(work: Path) -> None:
     say("an editable install shows its types to mypy")
 
 
-def check_install(work: Path) -> None:
+def check_install(work: Path, tests: Sequence[str] = TESTS) -> None:
+    """Install the wheel beside its dependencies, and try it with these folders of tests."""
     wheel = build_wheel(work)
     python = create_environment(work / "venv")
     site = purelib(python, work)
@@ -154,7 +172,7 @@ def check_install(work: Path) -> None:
     check_neighbors(python, site, work)
     check_every_module(python, work)
     check_commands(python, version=wheel.name.split("-")[1], work=work)
-    check_behavior(python, work)
+    check_behavior(python, work, tests)
 
 
 def check_neighbors(python: Path, site: Path, work: Path) -> None:
@@ -200,12 +218,15 @@ def check_commands(python: Path, version: str, work: Path) -> None:
     say(f"sheafedge run beam_tracking leaves {len(models)} ONNX models after one round")
 
 
-def check_behavior(python: Path, work: Path) -> None:
-    """The test suite, with nothing of the source tree in reach but the tests and their settings."""
+def check_behavior(python: Path, work: Path, tests: Sequence[str]) -> None:
+    """Tests, with nothing of the source tree in reach but them and their settings."""
     suite = work / "suite"
     shutil.copytree(ROOT / "tests", suite / "tests", ignore=NOT_SOURCE)
     shutil.copy(ROOT / "pyproject.toml", suite)
-    run(python.with_name("pytest"), "-n", "auto", "--dist", "loadfile", "-x", "-q", "-m", TEST_MARKERS, cwd=suite)
+    places = [suite / "tests" / each for each in tests]
+    ensure(all(place.is_dir() for place in places), f"there is no such folder of tests: {' or '.join(tests)}")
+    options = ("-n", "auto", "--dist", "loadfile", "-x", "-q", "-m", TEST_MARKERS)
+    run(python.with_name("pytest"), *options, *places, cwd=suite)
 
 
 def check_edge(work: Path) -> None:
@@ -240,7 +261,12 @@ def make_bundle(wheel: Path, work: Path, kind: str) -> Path:
 
 
 def main() -> int:
-    checks = {"types": check_types, "install": check_install, "edge": check_edge}
+    checks = {
+        "types": check_types,
+        "install": check_install,
+        "whole": lambda work: check_install(work, tests=["."]),
+        "edge": check_edge,
+    }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("check", choices=checks)
     chosen = parser.parse_args().check

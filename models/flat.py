@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from .native_norms import leave_cudnn_where_unaligned
+
 
 class FlatModule:
     """Re-homes a module's parameters and floating buffers onto one vector; the module keeps working on views of it.
@@ -40,6 +42,7 @@ class FlatModule:
             end = at + tensor.numel()
             tensor.data = self.vector[at:end].view_as(tensor)
             at = end
+        leave_cudnn_where_unaligned(module)
         self._places = [tensor.data_ptr() for tensor in tensors]
         self._gradients = self._pieces(self.trainable.grad)
         self._attach()

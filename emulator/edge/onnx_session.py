@@ -50,7 +50,7 @@ class OnnxSession:
         # Not the runtime's own format, which it would recognize by itself and hardly checks.
         options.add_session_config_entry("session.load_model_format", "ONNX")
         wanted: list[Any] = ["CPUExecutionProvider"]
-        if cuda:
+        if cuda and "CUDAExecutionProvider" in onnxruntime.get_available_providers():
             wanted.insert(0, ("CUDAExecutionProvider", {"use_tf32": 0}))  # TF32 alone would cost 1e-3 of accuracy
         if cuda and hasattr(onnxruntime, "preload_dlls"):
             # Finds the CUDA libraries of pip packages, which are on no library path.

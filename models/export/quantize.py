@@ -126,9 +126,25 @@ MAKERS: Mapping[str, Callable[[onnx.ModelProto, Calibration], onnx.ModelProto]] 
 def _prepared(model: onnx.ModelProto, folder: Path) -> Path:
     """The model with everything that is constant computed, and all shapes that can be known."""
     whole, prepared = folder / "whole.onnx", folder / "prepared.onnx"
-    onnx.save(model, whole)
+    onnx.save(_with_listed_constants(model), whole)
     quant_pre_process(whole, prepared, skip_symbolic_shape=True)  # that stumbles over constants which are there
     return prepared
+
+
+def _with_listed_constants(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model with the tensors of its constant nodes as initializers; not all releases of the runtime do it."""
+    listed = onnx.ModelProto()
+    listed.CopyFrom(model)
+    held = {node.output[0]: node.attribute[0].t for node in model.graph.node if _holds_tensor(node)}
+    _refill(listed.graph.node, [node for node in model.graph.node if not _holds_tensor(node)])
+    for name, tensor in held.items():
+        listed.graph.initializer.add().CopyFrom(tensor)
+        listed.graph.initializer[-1].name = name
+    return listed
+
+
+def _holds_tensor(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Constant" and node.attribute[0].name == "value"
 
 
 def _averages(model: onnx.ModelProto) -> list[str]:

@@ -22,7 +22,7 @@ from ..wiring.emulation import make_transport
 from ..wiring.encoders import check_weights
 from ..wiring.pacing import pacing_of
 from ..wiring.real_time_options import RealTime
-from ..wiring.torch_setup import choose_device, float32_products, one_torch_thread
+from ..wiring.torch_setup import choose_device, gpu_arithmetic, one_torch_thread
 from ..workers.worker_options import Workers
 from ..workers.worker_pool import open_worker_pool
 from .checkpoint import Checkpoint
@@ -189,7 +189,7 @@ def _played(
         with (
             # the folder is opened last: what fails before leaves nothing on the disk
             one_torch_thread(),
-            float32_products(tf32=scenario.compute.tf32),
+            gpu_arithmetic(tf32=scenario.compute.tf32),
             open_worker_pool(scenario, conditions.workers) as pool,
             pacing_of(scenario, conditions.real_time) as pacing,
             closing(RunPlayer(scenario, progress, checkpoint_every, pool, pacing, checkpoint)) as player,

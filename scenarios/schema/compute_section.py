@@ -30,8 +30,9 @@ class ComputeSection(Section):
     Attributes:
         device: torch device; "auto" takes a GPU where there is one.
         executor: how the real work of clients is computed: "batched", equal models by one call; "threads", a client per
-            thread; "serial", one client after the other. "auto" takes batches of small models, and threads where an
-            encoder convolves or workers train. Threads change no bit of a result; batches round differently.
+            thread; "serial", one client after the other. "auto" takes batches of small models and on a GPU, and threads
+            where an encoder convolves on a CPU or workers train. Threads change no bit of a result; batches round
+            differently.
         threads: number of threads that compute clients, or batches of them.
         tf32: let a GPU round factors of float32 products to 10 bits, which is faster; convolutions too.
         map_memory_gb: most that dense restriction maps of all clients may hold, in gigabytes; those of large models

@@ -47,9 +47,10 @@ class Executor:
 def choose_executor(section: ComputeSection, clients: Iterable[Client], *, in_step: bool, here: bool) -> Executor:
     """Executor of a run.
 
-    "auto" computes small models together, and those with convolutions on threads: there a client's own arithmetic fills
-    a processor, and convolutions of several networks at once take longer than one after the other. Where clients do not
-    begin their phases together (asynchronous mode), or are trained by workers, nothing can be computed together.
+    "auto" computes small models together, and on a CPU those with convolutions on threads: there a client's own
+    arithmetic fills a processor, and convolutions of several networks at once take longer than one after the other. On
+    a GPU they take less. Where clients do not begin their phases together (asynchronous mode), or are trained by
+    workers, nothing can be computed together.
 
     Args:
         section: of the scenario.
@@ -59,8 +60,9 @@ def choose_executor(section: ComputeSection, clients: Iterable[Client], *, in_st
     """
     wanted = section.executor
     if wanted == "auto":
-        convolves = any(is_convolutional(model) for client in clients for model in client.models.values())
-        wanted = "threads" if convolves or not here else "batched"
+        models = [model for client in clients for model in client.models.values()]
+        fills = any(is_convolutional(model) and not model.head.is_cuda for model in models)
+        wanted = "threads" if fills or not here else "batched"
     if wanted == "batched" and not (in_step and here):
         wanted = "serial"
     return Executor(wanted, section.threads)

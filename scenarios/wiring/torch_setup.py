@@ -37,21 +37,27 @@ def torch_threads(n_threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def set_float32_products(*, tf32: bool) -> None:
-    """Have products of float32 matrices, convolutions included, rounded as float32, or as TF32 on devices that have it.
+def set_gpu_arithmetic(*, tf32: bool) -> None:
+    """Have a GPU compute the same figures every time, and round products of float32 matrices as asked.
 
-    Torch takes TF32 for convolutions on a GPU unless it is told otherwise, which costs three decimal digits.
+    Left alone, torch takes TF32 for convolutions on a GPU, which costs three decimal digits, and cuDNN sums gradients
+    of convolutions in an order that changes from call to call, so that no run with convolutions repeats itself.
+
+    Args:
+        tf32: round products, those of convolutions included, as TF32 on devices that have it, instead of as float32.
     """
     # not `fp32_precision`, the newer switch: torch's own exporter asks for this one, and refuses a mixture
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.deterministic = True
 
 
 @contextmanager
-def float32_products(*, tf32: bool) -> Iterator[None]:
-    """Context of `set_float32_products`."""
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    set_float32_products(tf32=tf32)
+def gpu_arithmetic(*, tf32: bool) -> Iterator[None]:
+    """Context of `set_gpu_arithmetic`."""
+    cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = cuda.allow_tf32, cudnn.allow_tf32, cudnn.deterministic
+    set_gpu_arithmetic(tf32=tf32)
     try:
         yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+        cuda.allow_tf32, cudnn.allow_tf32, cudnn.deterministic = before

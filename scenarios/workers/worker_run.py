@@ -23,7 +23,7 @@ from ..schema.scenario import validated
 from ..wiring.assembly import assemble
 from ..wiring.data import load_data
 from ..wiring.evaluation import Evaluator
-from ..wiring.torch_setup import one_torch_thread, set_float32_products
+from ..wiring.torch_setup import one_torch_thread, set_gpu_arithmetic
 
 
 def build_learners(text: str, clients: Sequence[NodeId]) -> tuple[LearnerCalls, list[str]]:
@@ -37,7 +37,7 @@ def build_learners(text: str, clients: Sequence[NodeId]) -> tuple[LearnerCalls, 
         SheafedgeError: as of any run; data may be missing on this host.
     """
     scenario = validated(tomllib.loads(text))
-    set_float32_products(tf32=scenario.compute.tf32)  # a worker serves one run
+    set_gpu_arithmetic(tf32=scenario.compute.tf32)  # a worker serves one run
     data = load_data(scenario).clients
     # all clients are built, learners only for these: initial maps need both ends of an edge
     assembly = assemble(scenario, data, only=frozenset(clients))

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sheafedge.models.flat import FlatModule
 from sheafedge.scenarios.running.run import RunResult, run_scenario
 from sheafedge.scenarios.schema.scenario import load_scenario
-from sheafedge.scenarios.wiring.torch_setup import float32_products
+from sheafedge.scenarios.wiring.torch_setup import gpu_arithmetic
+from torch import nn
 from torch.nn import functional
 
 pytestmark = [
@@ -58,6 +60,53 @@ def test_clients_computed_together_on_a_gpu_are_those_computed_one_by_one(tmp_pa
         assert together[group]["top3"] == pytest.approx(scores["top3"], abs=SCORE_TOLERANCE), group
 
 
+@pytest.mark.parametrize("executor", ["threads", "batched"])
+@pytest.mark.parametrize("width", [0.1, 0.25])
+def test_convolutions_of_any_width_repeat_themselves_to_the_bit(tmp_path: Path, width: float, executor: str) -> None:
+    """With sizes that are no multiples of four, views of a flat vector begin where cuDNN reads no normalization."""
+    edits = {
+        "rounds": 3,
+        "world.n_sites": 2,
+        "world.duration_s": 90,
+        "clients.n_clients": 4,
+        "topology.kind": "complete",
+        "model.width": width,
+        "training.local_steps": 2,
+        "training.batch_size": 8,
+        "export.onnx": False,
+        "export.pictures": 0,
+        "compute.device": "cuda",
+        "compute.executor": executor,
+    }
+    scenario = load_scenario("blockage").edited(edits)
+    first, second = (run_scenario(scenario, tmp_path / name).summary for name in ("first", "second"))
+    assert first["trace_hash"] == second["trace_hash"]
+    assert first["environment"]["executor"].startswith(executor)
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("channels", [3, 5, 8])
+def test_a_flat_normalization_computes_on_a_gpu_what_it_computes_on_a_cpu(
+    channels: int, memory_format: torch.memory_format
+) -> None:
+    found = {}
+    for device in ("cpu", "cuda"):
+        layers = nn.Sequential(
+            nn.Conv2d(1, channels, 3), nn.BatchNorm2d(channels), nn.ReLU(), nn.Conv2d(channels, 2, 3)
+        )
+        flat = FlatModule(layers.to(device, torch.float64))
+        flat.vector.copy_(torch.linspace(0.1, 0.9, len(flat.vector)))
+        maps = torch.linspace(-1.0, 1.0, 4 * 9 * 9, dtype=torch.float64).sin().reshape(4, 1, 9, 9)
+        for _ in range(3):
+            layers(maps.to(device).contiguous(memory_format=memory_format)).square().mean().backward()
+            flat.trainable.data.add_(flat.gradient, alpha=-0.1)
+            flat.gradient.zero_()
+        layers.eval()
+        found[device] = [layers(maps.to(device)).detach().cpu(), flat.vector.cpu()]
+    for cpu, gpu in zip(found["cpu"], found["cuda"], strict=True):
+        torch.testing.assert_close(gpu, cpu, rtol=1e-9, atol=1e-10)
+
+
 def test_products_are_not_rounded_to_tf32_unless_asked_for() -> None:
     draws = torch.Generator(device="cuda").manual_seed(0)
     one = torch.rand(256, 256, generator=draws, device="cuda")
@@ -68,9 +117,9 @@ def test_products_are_not_rounded_to_tf32_unless_asked_for() -> None:
         of_products = ((one @ one) - (one.double() @ one.double())).abs().max() / 256
         return float(of_products + (functional.conv2d(images, kernels) - exact).abs().max() / exact.abs().max())
 
-    with float32_products(tf32=False):
+    with gpu_arithmetic(tf32=False):
         exact = error()
-    with float32_products(tf32=True):
+    with gpu_arithmetic(tf32=True):
         rounded = error()
     assert exact < 1e-5 < rounded
 

@@ -83,6 +83,7 @@ SMALL = {
     "value": ["--scenarios", "blockage", "--seeds", "0", "--edits", VALUE_EDITS],
     "serve": ["--seconds", "0.2", "--repeats", "1", "--streams", "2", "--below-ms", "5000", "--most-rate", "32"],
     "serve_cost": ["--questions", "30", "--repeats", "2", "--calls", "3"],
+    "cuda": ["--workloads", "beam_tracking", "--rounds", "2", "--repeats", "1", "--edits", MEMORY_EDITS],
     "blockage_round": ["--rounds", "1", "--repeats", "1", "--clients", "2", "--seconds", "30", "--width", "0.125"],
 }
 
@@ -109,6 +110,21 @@ def test_the_trace_benchmark_reads_every_text_format(capsys: pytest.CaptureFixtu
     formats = report("traces", capsys)["formats"]
     assert formats.keys() == {"mahimahi", "pensieve", "cicv5g", "gnettrack"}
     assert all(one["rows"] > 100 and one["seconds"] >= 0.0 for one in formats.values())
+
+
+def test_rounds_are_timed_on_the_devices_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("cuda", capsys)
+    seen = torch.cuda.is_available()
+    arms = ["cpu", "cuda_batched", "cuda_threads", "cuda_serial", "cuda_tf32"] if seen else ["cpu"]
+    assert (printed["cuda"] is not None) == seen
+    assert list(printed["arms"]) == arms
+    (found,) = printed["workloads"].values()
+    assert found["executors"]["cpu"] == "batched, 2 threads"
+    assert found["clients"] == 3
+    assert 1_000 < found["parameters_per_client"]["min"] <= found["parameters_per_client"]["max"]
+    assert found["speed_over_cpu"].keys() == found["peak_device_mb"].keys() == set(arms) - {"cpu"}
+    for figures in (*found["seconds_per_round"].values(), *found["speed_over_cpu"].values()):
+        assert_spread(figures)
 
 
 def test_an_export_traces_what_torch_computes(capsys: pytest.CaptureFixture[str]) -> None:

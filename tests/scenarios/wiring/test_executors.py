@@ -10,7 +10,7 @@ from integration.tiny import tiny, wired
 from sheafedge.emulator.nodes.compute_pool import BatchedPool, SerialPool, ThreadPool
 from sheafedge.models.client_model import ClientModel
 from sheafedge.scenarios.wiring.executors import choose_executor
-from torch import nn
+from torch import Tensor, nn
 
 AUTO = {"compute.executor": "auto"}
 
@@ -34,15 +34,19 @@ def test_what_is_chosen(edits: dict[str, Any], in_step: bool, here: bool, expect
     assert str(choose_executor(scenario.compute, clients, in_step=in_step, here=here)) == expected
 
 
-def test_where_an_encoder_convolves_clients_are_computed_on_threads() -> None:
+@pytest.mark.parametrize(("on_gpu", "expected"), [(False, "threads, 2 threads"), (True, "batched, 2 threads")])
+def test_where_an_encoder_convolves_on_a_cpu_clients_are_computed_on_threads(
+    monkeypatch: pytest.MonkeyPatch, on_gpu: bool, expected: str
+) -> None:
     scenario = tiny(AUTO)
     (client, *_) = wired(scenario).emulation.clients
     encoders = {m: nn.Sequential(nn.Conv1d(2, 2, 1), nn.Flatten()) for m in client.modalities}
     normalizers = {m: nn.Identity() for m in client.modalities}
     model = ClientModel(normalizers, encoders, fusion="mean", embedding_dim=4, n_outputs=2)
     convolving = replace(client, models={"fused": model})
+    monkeypatch.setattr(Tensor, "is_cuda", on_gpu)  # as if the models lay there
     chosen = choose_executor(scenario.compute, [client, convolving], in_step=True, here=True)
-    assert str(chosen) == "threads, 2 threads"
+    assert str(chosen) == expected
 
 
 @pytest.mark.parametrize(("kind", "pool"), [("batched", BatchedPool), ("threads", ThreadPool), ("serial", SerialPool)])

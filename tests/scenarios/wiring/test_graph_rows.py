@@ -123,7 +123,7 @@ def test_nothing_of_the_graph_is_in_any_message(algorithm: str, own: Own, monkey
         gathered = model.encoders["graph"].graph.like(model.head)[1].detach()
         secrets["edges"] |= runs(graph.edges) | runs(graph.edges.T)
         secrets["features"] |= runs(graph.features)
-        secrets["scaled"] |= runs(gathered.numpy())
+        secrets["scaled"] |= runs(gathered.cpu().numpy())
         secrets["labels"] |= runs(known.train.label) | runs(known.test.label)
     assert all(secrets.values())
     assert leaks(secrets, frames) == set()
