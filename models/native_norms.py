@@ -16,7 +16,7 @@ class _NativeNorm(_BatchNorm):
     def forward(self, maps: Tensor) -> Tensor:
         if torch.compiler.is_exporting():  # an exporter knows batch normalization by the name that `super` calls
             return super().forward(maps)
-        self._check_input_dim(maps)
+        self._check_input_dim(maps)  # type: ignore[no-untyped-call]
         factor = self.momentum or 0.0
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)

@@ -52,9 +52,9 @@ def normalized_adjacency(edges: Tensor, n_nodes: int) -> Tensor:
     loops = torch.arange(n_nodes).expand(2, -1)
     pairs = torch.cat([edges, loops], dim=1)
     root = torch.bincount(pairs[0], minlength=n_nodes).double().rsqrt()
-    if not torch.sparse.check_sparse_tensor_invariants.is_enabled():
+    if not torch.sparse.check_sparse_tensor_invariants.is_enabled():  # type: ignore[no-untyped-call]
         # the default, chosen aloud: torch 2.11 warns of the first sparse tensor where nobody chose
-        torch.sparse.check_sparse_tensor_invariants.disable()
+        torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
     return torch.sparse_coo_tensor(
         pairs, root[pairs[0]] * root[pairs[1]], (n_nodes, n_nodes), check_invariants=True
     ).coalesce()
