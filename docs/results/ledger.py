@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from sheafedge.scenarios.compare.plan import PlannedRun
 from sheafedge.scenarios.compare.results import groups_with_all
 from sheafedge.scenarios.tasks.task_table import TASKS
@@ -40,6 +41,7 @@ class Row:
         joules: that computing and radios took.
         encoder, head: step sizes of the run.
         code: of the software that made the run.
+        processor: that it ran on, with its widest vectors, which decide how torch's kernels round; empty: not noted.
     """
 
     regime: str
@@ -57,6 +59,7 @@ class Row:
     encoder: float
     head: float
     code: str
+    processor: str
 
     @property
     def key(self) -> tuple[str, str, str, int, str]:
@@ -198,7 +201,7 @@ def rows_of_run(regime: str, run: PlannedRun, summary: Mapping[str, Any]) -> lis
     Args:
         regime: of the run.
         run: as it was planned.
-        summary: content of its `summary.json`.
+        summary: content of its `summary.json`, written on this machine.
     """
     traffic, environment = summary["traffic"], summary["environment"]
     score = TASKS[run.scenario.task].columns[0].key
@@ -215,6 +218,7 @@ def rows_of_run(regime: str, run: PlannedRun, summary: Mapping[str, Any]) -> lis
             summary["energy_j"],
             *sizes_of(run),
             environment["code"],
+            f"{environment['processor']}, {torch.backends.cpu.get_cpu_capability()}",
         )
         for group, figures in groups_with_all(summary).items()
     ]

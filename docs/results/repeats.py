@@ -1,12 +1,13 @@
-"""Runs that were made again by later code: by how much their scores differ.
+"""Runs that were made again by later code or on another processor: by how much their scores differ.
 
-Rows of `scores.csv` name the code that made them. Where a later version makes one again, both scores are kept here.
-Code that computes the same repeats a run to the last digit; code that only rounds otherwise does not, because training
-amplifies rounding.
+Rows of `scores.csv` name the code that made them, and the processor. Where another one makes one again, both scores are
+kept here. Code that computes the same repeats a run to the last digit on one kind of processor; what only rounds
+otherwise does not, because training amplifies rounding.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,8 @@ class Repeat:
 
     Attributes:
         regime, arm, varied, seed: of the run.
-        score, code: over all clients, as it was.
-        again, code_again: as it is now.
+        score, code, processor: over all clients, as it was.
+        again, code_again, processor_again: as it is now.
     """
 
     regime: str
@@ -34,12 +35,19 @@ class Repeat:
     seed: int
     score: float
     code: str
+    processor: str
     again: float
     code_again: str
+    processor_again: str
 
     @property
     def difference(self) -> float:
         return self.again - self.score
+
+    @property
+    def made(self) -> tuple[str, str, str, str]:
+        """By which code, by which again, and on which processors."""
+        return self.code, self.code_again, self.processor, self.processor_again
 
 
 class Repeats:
@@ -53,43 +61,49 @@ class Repeats:
         self.path, self.rows = path, read_rows(path, Repeat)
 
     def note(self, old: Row, new: Row) -> None:
-        """A row that takes the place of that of other code; with other step sizes it is another run."""
+        """A row that takes the place of that of others; with other step sizes it is another run."""
         same_settings = (old.encoder, old.head) == (new.encoder, new.head)
-        if old.group == ALL and old.code != new.code and same_settings:
+        by_others = (old.code, old.processor) != (new.code, new.processor)
+        if old.group == ALL and by_others and same_settings:
             run = (new.regime, new.arm, new.varied, new.seed)
-            self.rows.append(Repeat(*run, old.score, old.code, new.score, new.code))
+            before, after = ((one.score, one.code, one.processor) for one in (old, new))
+            self.rows.append(Repeat(*run, *before, *after))
 
     def write(self) -> None:
         write_rows(self.path, Repeat, sorted(self.rows, key=lambda one: (one.regime, one.arm, one.varied, one.seed)))
 
     def markdown(self, regimes: Iterable[str]) -> Iterator[str]:
-        """A row per regime and pair of versions, in the order of the page."""
-        heads = ("regime", "code", "made again by", "runs", "equal", "mean difference", "largest", "arms that differ")
+        """A row per regime, pair of versions and processors, in the order of the page."""
+        heads = (
+            *("regime", "code", "made again by", "processor", "runs", "equal"),
+            *("mean difference", "largest", "arms that differ"),
+        )
         yield f"| {' | '.join(heads)} |"
         yield "|---" * len(heads) + "|"
         for regime in regimes:
             of_regime = [one for one in self.rows if one.regime == regime]
-            for pair in sorted({(one.code, one.code_again) for one in of_regime}):
-                mine = [one for one in of_regime if (one.code, one.code_again) == pair]
+            for made in sorted({one.made for one in of_regime}):
+                mine = [one for one in of_regime if one.made == made]
                 off = [one for one in mine if one.difference != 0.0]
                 largest = max((one.difference for one in mine), key=abs)
                 spread = f" ± {stdev(one.difference for one in off):.4f}" if len(off) > 1 else ""
                 mean = f"{fmean(one.difference for one in off):+.4f}{spread}" if off else "0"
                 arms = ", ".join(sorted({one.arm for one in off})) or "none"
-                codes = " | ".join(code[:8] for code in pair)
+                codes, processors = made[:2], dict.fromkeys(made[2:])
                 yield (
-                    f"| `{regime}` | {codes} | {len(mine)} | {len(mine) - len(off)} | {mean} | {signed(largest)} |"
-                    f" {arms} |"
+                    f"| `{regime}` | {' | '.join(code[:8] for code in codes)} | {', then '.join(processors)}"
+                    f" | {len(mine)} | {len(mine) - len(off)} | {mean} | {signed(largest)} | {arms} |"
                 )
 
     def repeated(self, regime: str, arm: str, code: str, version: str) -> bool:
         """Whether a version made runs of an arm again that other code had made, and each time got the same score.
 
-        Versions in between count: one repeats another if it repeats a third that does.
+        Versions in between count: one repeats another if it repeats a third that does. What was made again on another
+        processor says nothing about the code.
         """
         pairs: dict[tuple[str, str], bool] = {}
         for one in self.rows:
-            if (one.regime, one.arm) == (regime, arm):
+            if (one.regime, one.arm) == (regime, arm) and one.processor == one.processor_again:
                 pair = one.code, one.code_again
                 pairs[pair] = pairs.get(pair, True) and one.difference == 0.0
         equal = nx.DiGraph([pair for pair, holds in pairs.items() if holds])
@@ -98,8 +112,8 @@ class Repeats:
 
     def standing(self, ledger: Ledger, regimes: Iterable[str], version: str) -> Iterator[str]:
         """A row per regime: how many of its runs a version made, how many are of arms that it repeats, and the rest."""
-        yield "| regime | runs | made by it | older, of arms that it repeats | older, of others | which |"
-        yield "|---" * 6 + "|"
+        yield "| regime | runs | made by it | older, of arms that it repeats | older, of others | which | processors |"
+        yield "|---" * 7 + "|"
         for regime in regimes:
             runs = ledger.runs(regime)
             if not runs:
@@ -109,4 +123,6 @@ class Repeats:
             arms = list(dict.fromkeys(run.arm for run in others))
             which = "all arms" if {*arms} == {run.arm for run in runs} else ", ".join(arms) or "none"
             counts = (len(runs), len(runs) - len(older), len(older) - len(others), len(others))
-            yield f"| `{regime}` | {' | '.join(map(str, counts))} | {which} |"
+            processors = Counter(run.processor for run in runs)
+            on = "; ".join(f"{name}: {n}" for name, n in processors.most_common())
+            yield f"| `{regime}` | {' | '.join(map(str, counts))} | {which} | {on} |"

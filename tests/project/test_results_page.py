@@ -41,7 +41,9 @@ def scripts() -> Iterator[Mapping[str, ModuleType]]:
 
 
 def row(scripts: Mapping[str, ModuleType], regime: str, arm: str, seed: int, group: str, score: float) -> Any:
-    return scripts["ledger"].Row(regime, arm, "", seed, group, 4, score, 100, 50, 12.5, 3.25, 60.0, 0.01, 0.1, "c0de")
+    return scripts["ledger"].Row(
+        regime, arm, "", seed, group, 4, score, 100, 50, 12.5, 3.25, 60.0, 0.01, 0.1, "c0de", "P, V"
+    )
 
 
 def kept(
@@ -323,12 +325,30 @@ def test_runs_that_later_code_makes_again_are_compared(scripts: Mapping[str, Mod
         for group in ("gps", "all clients"):
             old = row(scripts, "drones", arm, 0, group, 0.4)
             repeats.note(old, replace(old, score=again, code="cafe"))
-            repeats.note(old, old)  # the same code: nothing to tell
+            repeats.note(old, old)  # the same code and processor: nothing to tell
     repeats.write()
     again = scripts["repeats"].Repeats(tmp_path / "repeats.csv")
     assert len(again.rows) == 3
     *_, line = again.markdown(["tracking", "drones"])
-    assert line == "| `drones` | c0de | cafe | 3 | 1 | +0.0005 ± 0.0035 | +.003 | APFL, DSGD |"
+    assert line == "| `drones` | c0de | cafe | P, V | 3 | 1 | +0.0005 ± 0.0035 | +.003 | APFL, DSGD |"
+
+
+def test_a_run_on_another_processor_is_compared_and_says_nothing_about_the_code(
+    scripts: Mapping[str, ModuleType], tmp_path: Path
+) -> None:
+    repeats = scripts["repeats"].Repeats(tmp_path / "repeats.csv")
+    old = row(scripts, "drones", "local", 0, "all clients", 0.4)
+    repeats.note(old, replace(old, score=0.4, code="cafe"))
+    assert repeats.repeated("drones", "local", "c0de", "cafe")
+    repeats.note(old, replace(old, score=0.41, code="cafe", processor="Q, W"))
+    repeats.note(old, replace(old, score=0.42, processor="Q, W"))  # by the same code
+    assert repeats.repeated("drones", "local", "c0de", "cafe")
+    _, _, *lines = repeats.markdown(["drones"])
+    assert lines == [
+        "| `drones` | c0de | c0de | P, V, then Q, W | 1 | 0 | +0.0200 | +.020 | local |",
+        "| `drones` | c0de | cafe | P, V | 1 | 1 | 0 | +.000 | none |",
+        "| `drones` | c0de | cafe | P, V, then Q, W | 1 | 0 | +0.0100 | +.010 | local |",
+    ]
 
 
 def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
@@ -344,7 +364,7 @@ def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
         ledger.put([made])
         repeats.note(first, made)
     *_, line = repeats.standing(ledger, ["tracking", "drones"], "cafe")
-    assert line == "| `drones` | 5 | 2 | 1 | 2 | DSGD, APFL |"
+    assert line == "| `drones` | 5 | 2 | 1 | 2 | DSGD, APFL | P, V: 5 |"
     # a repeat that differs once is none, and neither is that of another version
     repeats.note(old["local"], replace(old["local"], score=0.41, code="cafe"))
     assert not repeats.repeated("drones", "local", "c0de", "cafe")
