@@ -74,7 +74,7 @@ def test_a_race_is_won_by_the_cheapest_near_the_leader(
     rows = [
         # seeds differ, and their mean decides
         scripts["ledger"].Row(regime.name, arm, "", seed, "all clients", 4, score + 0.1 * (-1) ** seed,
-            100, 50, 1.0, 1.0, 1.0, 0.01, 0.1, "c0de")
+            100, 50, 1.0, 1.0, 1.0, 0.01, 0.1, "c0de", "P, V")
         for arm, score in means.items()
         for seed in rule.RACE_SEEDS
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def test_a_kind_is_level_where_the_interval_holds_no_difference(scripts: Mapping
     rows = [
         # the sheaf is now before and now behind averaging, local is behind everywhere
         row(regime.name, arm, "", seed, "all clients", 4, score + (0.02 * (-1) ** seed if "Sheaf" in arm else 0.0),
-            100, 50, 1.0, 1.0, 1.0, 0.01, 0.1, "c0de")
+            100, 50, 1.0, 1.0, 1.0, 0.01, 0.1, "c0de", "P, V")
         for arm, score in scores.items()
         for seed in range(4)
     ]  # fmt: skip
