@@ -22,6 +22,7 @@ from sheafedge.models.export import traced_parts as tracing
 from sheafedge.models.export.deployed_model import DeployedModel
 from sheafedge.models.export.onnx_export import OnnxExporter
 from sheafedge.models.flat import FlatModule
+from sheafedge.models.native_norms import NativeBatchNorm2d
 from torch import nn
 
 RUNTIMES = 1e-4  # the project's promise for float32; one summation order against another
@@ -349,12 +350,13 @@ def test_a_value_that_cannot_be_found_in_the_graph_raises(tmp_path: Path, monkey
     assert not (tmp_path / "folded.onnx").exists()
 
 
-def test_a_normalization_right_behind_a_convolution_reaches_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d, NativeBatchNorm2d])  # the second of models that a GPU trained
+def test_a_normalization_right_behind_a_convolution_reaches_the_file(tmp_path: Path, norm: type[nn.Module]) -> None:
     """As in a ResNet that is tuned: the exporter's optimizer would fold one client's statistics into the graph."""
     exporter = OnnxExporter()
     rows = np.random.default_rng(0).normal(size=(5, 3, 8, 8)).astype(np.float32)
     for seed in range(2):
-        encoder = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 5))
+        encoder = nn.Sequential(nn.Conv2d(3, 4, 3), norm(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 5))
         model = ClientModel({"camera": nn.Identity()}, {"camera": encoder}, fusion="mean", embedding_dim=5, n_outputs=2)
         model.head.data.normal_()
         model({"camera": torch.from_numpy(3.0 * rows + seed)})  # moves the running statistics
