@@ -20,7 +20,7 @@ from ...emulator.random_streams import named_stream
 from ...emulator.world.wandering import Wanderer, distances_m
 from ...models.settings import SheafSettings
 from ...models.sharing.gossip import edge_weight
-from ..schema.neighborhood import edges_inside, sheaf_edges
+from ..schema.neighborhood import members_by_group, sheaf_edges
 from ..schema.network_section import MobilitySection
 from .client import Client
 
@@ -74,7 +74,10 @@ def neighbor_weights(graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float
 
 def group_weights(clients: tuple[Client, ...], graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
     """Metropolis-Hastings weights inside every group's own subgraph, which need not be connected."""
-    return neighbor_weights(edges_inside(graph, [client.group for client in clients]))
+    weights: dict[NodeId, dict[NodeId, float]] = {}
+    for members in members_by_group([client.group for client in clients]).values():
+        weights |= neighbor_weights(graph.subgraph(members))
+    return weights
 
 
 class RoundWeights(Mapping[NodeId, float]):
