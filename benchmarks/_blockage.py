@@ -1,4 +1,4 @@
-"""The scenario blockage as work to be timed: whole rounds on the emulator, and their bare local steps."""
+"""Rounds of a scenario as work to be timed, blockage above all: the whole emulator, and the bare local steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Workload:
 
     @classmethod
     def of(cls, edits: Mapping[str, Any]) -> Workload:
-        """The scenario as shipped, on the CPU, with some edits; its recording is made or found."""
+        """The scenario blockage as shipped, on the CPU, with some edits; its recording is made or found."""
         scenario = load_scenario("blockage").edited({"compute.device": "cpu", **edits})
         return cls(scenario, load_data(scenario).clients)
 

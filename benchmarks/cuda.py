@@ -16,15 +16,17 @@ import json
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
+from sheafedge.benchmarks._blockage import Workload
 from sheafedge.benchmarks._repeats import Arm, Timing, interleaved, spread
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
-from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
-from sheafedge.scenarios.wiring.data import ClientData, load_data
-from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
+from sheafedge.scenarios.schema.scenario import load_scenario
+from sheafedge.scenarios.wiring.data import load_data
+from sheafedge.scenarios.wiring.emulation import emulate
 from sheafedge.scenarios.wiring.torch_setup import gpu_arithmetic, one_torch_thread
 
 #: Scenario and edits of what is trained, by name.
@@ -71,17 +73,18 @@ def _workload(name: str, arms: Sequence[str], options: argparse.Namespace) -> di
         {"rounds": options.rounds, "compute.threads": options.threads, **edits, **options.edits}
     )
     say(f"loading {name}")
-    data = load_data(scenario).clients
+    workload = Workload(scenario, load_data(scenario).clients)
     executors: dict[str, str] = {}
     peaks_mb: dict[str, float] = {}
     makers: dict[str, Arm] = {
-        arm: partial(_rounds, scenario.edited(ARMS[arm]), data, arm, executors, peaks_mb) for arm in arms
+        arm: partial(_rounds, replace(workload, scenario=scenario.edited(ARMS[arm])), arm, executors, peaks_mb)
+        for arm in arms
     }
     timings = interleaved(makers, options.repeats)
     return {
         "scenario": shipped,
-        "clients": len(data),
-        "parameters_per_client": _parameters(scenario, data),
+        "clients": len(workload.data),
+        "parameters_per_client": _parameters(workload),
         "local_steps": scenario.training.local_steps,
         "batch_size": scenario.training.batch_size,
         "executors": executors,
@@ -98,23 +101,24 @@ def _workload(name: str, arms: Sequence[str], options: argparse.Namespace) -> di
 
 @contextmanager
 def _rounds(
-    scenario: Scenario, data: list[ClientData], arm: str, executors: dict[str, str], peaks_mb: dict[str, float]
+    workload: Workload, arm: str, executors: dict[str, str], peaks_mb: dict[str, float]
 ) -> Iterator[Callable[[], None]]:
     """All rounds of a scenario; which executor it got and what it held on the device is noted."""
-    on_cuda = scenario.compute.device == "cuda"
+    compute = workload.scenario.compute
+    on_cuda = compute.device == "cuda"
     if on_cuda:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    emulation = _emulation(scenario, data)
+    emulation = workload.emulation()
     executors[arm] = str(emulation.executor)
 
     def play() -> None:
-        emulate(emulation, scenario.rounds)
+        emulate(emulation, workload.scenario.rounds)
         if on_cuda:
             torch.cuda.synchronize()
 
     try:
-        with gpu_arithmetic(tf32=scenario.compute.tf32):
+        with gpu_arithmetic(tf32=compute.tf32):
             yield play
     finally:
         emulation.close()
@@ -122,13 +126,9 @@ def _rounds(
         peaks_mb[arm] = round(torch.cuda.max_memory_allocated() / 1e6, 1)
 
 
-def _emulation(scenario: Scenario, data: list[ClientData]) -> Emulation:
-    return build(scenario, data, lambda learner, _: learner.health(), lambda *_: None)
-
-
-def _parameters(scenario: Scenario, data: list[ClientData]) -> dict[str, int]:
+def _parameters(workload: Workload) -> dict[str, int]:
     """Smallest and largest number of parameters of a client's models."""
-    emulation = _emulation(scenario.edited(ARMS[REFERENCE]), data)
+    emulation = workload.emulation(ARMS[REFERENCE])
     try:
         sizes = [
             sum(parameter.numel() for model in client.models.values() for parameter in model.parameters())

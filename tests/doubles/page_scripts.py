@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 @contextmanager
@@ -22,3 +23,12 @@ def page_scripts(folders: Sequence[Path], names: Sequence[str]) -> Iterator[Mapp
             sys.path.remove(folder)
         for name in names:
             sys.modules.pop(name, None)
+
+
+def score_row(
+    scripts: Mapping[str, ModuleType], regime: str, arm: str, seed: int, score: float, group: str = "all clients"
+) -> Any:
+    """A row of the kept scores, of no run that ever was."""
+    return scripts["ledger"].Row(
+        regime, arm, "", seed, group, 4, score, 100, 50, 12.5, 3.25, 60.0, 0.01, 0.1, "c0de", "P, V"
+    )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from doubles.bundles import tiny_bundle
+from doubles.benchmark_reports import SMALL, assert_spread, report
 
 pytestmark = pytest.mark.checkout  # benchmarks are not shipped
 
@@ -22,83 +19,6 @@ ROUNDING = 1e-5
 ROUNDING_OF_STEPS = 1e-8
 #: Maps start as rows of the identity, so float32 dense maps round near 1; float64 does not show.
 MAP_ROUNDING = {"float32": 1e-6, "float64": 1e-14}
-VALUE_EDITS = json.dumps(
-    {
-        "rounds": 1,
-        "world.n_sites": 2,
-        "world.duration_s": 90,
-        "clients.n_clients": 2,
-        "topology.kind": "complete",
-        "model.width": 0.125,
-        "training.local_steps": 1,
-        "training.batch_size": 8,
-    }
-)
-#: Heads of the shipped size on a triangle: their history, if nothing bounded it, would be seen in resident memory.
-MEMORY_EDITS = json.dumps(
-    {
-        "clients.n_clients": 3,
-        "clients.groups": [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}],
-        "topology.kind": "complete",
-        "world.n_sites": 1,
-        "world.duration_s": 200,
-        "training.local_steps": 1,
-        "training.batch_size": 8,
-        "network.transport": "memory",
-    }
-)
-SMALL = {
-    "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads", "batched"],
-    "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_batched"],
-    "peers": ["--rounds", "2", "--repeats", "1", "--clients", "4"],
-    "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
-    "links": ["--nodes", "10", "--messages", "200", "--repeats", "1"],
-    "messages": ["--nodes", "10", "--degree", "4", "--rounds", "2", "--repeats", "1", "--floats", "8", "2000"],
-    "traces": ["--megabytes", "0.1"],
-    "hub": ["--peers", "5", "--messages", "20", "--together", "2", "--repeats", "2", "--kilobytes", "1"],
-    "scale": [
-        "--clients",
-        "6",
-        "12",
-        "--rounds",
-        "1",
-        "--repeats",
-        "1",
-        "--graphs",
-        "regular",
-        "--transports",
-        "zmq",
-        "memory",
-        *("--sampled", "4", "--of", "4", "12"),
-    ],
-    "memory": ["--rounds", "4", "--every", "2", "--edits", MEMORY_EDITS],
-    "devices": ["--seconds", "0.1", "--small"],
-    "export": ["--scenarios", "beam_tracking", "--repeats", "1", "--edits", MEMORY_EDITS],
-    "export_form": ["--scenarios", "beam_tracking", "--repeats", "2", "--runs", "2", "--edits", MEMORY_EDITS],
-    "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
-    "round": [
-        *("--repeats", "1", "--batch", "2", "--width", "0.125"),
-        *("--round-repeats", "2", "--products", "2", "--rounds", "1", "--clients", "2", "--seconds", "30"),
-    ],
-    "value": ["--scenarios", "blockage", "--seeds", "0", "--edits", VALUE_EDITS],
-    "serve": ["--seconds", "0.2", "--repeats", "1", "--streams", "2", "--below-ms", "5000", "--most-rate", "32"],
-    "serve_cost": ["--questions", "30", "--repeats", "2", "--calls", "3"],
-    "cuda": ["--workloads", "beam_tracking", "--rounds", "2", "--repeats", "1", "--edits", MEMORY_EDITS],
-    "blockage_round": ["--rounds", "1", "--repeats", "1", "--clients", "2", "--seconds", "30", "--width", "0.125"],
-}
-
-
-def report(name: str, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
-    import_module(f"sheafedge.benchmarks.{name}").main([*SMALL[name], *more])
-    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert printed["benchmark"] == name
-    assert printed["machine"].keys() >= {"cpu", "cpus", "load_average_1_min", "torch", "torch_threads"}
-    return printed
-
-
-def assert_spread(figures: dict[str, float]) -> None:
-    assert figures.keys() == {"median", "min", "max"}
-    assert 0.0 < figures["min"] <= figures["median"] <= figures["max"]
 
 
 def test_every_benchmark_is_tried_here() -> None:
@@ -418,87 +338,6 @@ def test_record_measures_sensors_recordings_and_memory(capsys: pytest.CaptureFix
         assert figures["ms_per_frame"].keys() == {"scene", "rf", "lidar", "camera", "gps"}
     assert printed["recording"]["frames"] == 100
     assert printed["memory"].keys() >= {"peak_mb", "four_times_longer_peak_mb"}
-
-
-@pytest.mark.slow
-def test_serve_finds_the_rate_that_a_bundle_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bundles = [str(tiny_bundle(tmp_path / name)) for name in ("one", "other")]
-    printed = report("serve", capsys, "--bundles", *bundles)
-    assert printed["questions_per_s"].keys() == printed["cpu_ms_per_answer"].keys() == {"one", "other"}
-    for seen in printed["questions_per_s"].values():
-        assert_spread(seen)
-    for seen in printed["cpu_ms_per_answer"].values():
-        assert seen["min"] >= 0.0, "counted in hundredths of a second, which is more than so few answers take"
-    (quantiles,) = printed["latency_ms_at_that_rate"]["one"]
-    assert 0.0 < quantiles["p50"] <= quantiles["p95"] <= quantiles["p99"] < 5000.0
-
-
-def test_the_cost_of_a_served_answer_is_that_over_a_loop_which_answers_alike(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    printed = report("serve_cost", capsys, "--bundle", str(tiny_bundle(tmp_path / "b")))
-    assert_spread(printed["round_trip_ratio"])
-    assert_spread(printed["cpu_ratio"])
-    for figures in (printed["round_trip_ms"], printed["cpu_ms_per_answer"]):
-        assert figures.keys() == {"bare", "served"}
-        for seen in figures.values():
-            assert_spread(seen)
-    assert printed["parts_us"].keys() > {"header and checksum", "model", "figures of rf", "comparison with training"}
-    for seen in printed["parts_us"].values():
-        assert_spread(seen)
-
-
-def test_a_soak_accounts_for_every_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bundle = str(tiny_bundle(tmp_path / "b"))
-    soak = ("--soak", "1", "--soak-streams", "20", "--soak-rate", "10")
-    (figures,) = report("serve", capsys, "--bundles", bundle, *soak)["soaks"].values()
-    counted = figures["counted_by_the_server"]
-    assert figures["questions"] == counted["questions"] == 200
-    assert figures["not_settled"] == 0
-    assert figures["answers"] == counted["answers"]
-    assert figures["dropped_and_told"] == sum(counted["dropped"].values())
-    assert figures["answers"] + figures["dropped_and_told"] + figures["refused"] == 200
-    assert counted["streams"] == 20
-    assert figures["resident_mib"]["end"] > 1.0
-
-
-def test_a_question_without_an_answer_waits_for_ever() -> None:
-    heard = import_module("sheafedge.benchmarks._load").Heard(n_sent=100, latency_s=[0.001 * n for n in range(1, 99)])
-    assert heard.quantile_ms(0.5) == pytest.approx(50.0)
-    assert heard.quantile_ms(0.98) == pytest.approx(98.0)
-    assert heard.quantile_ms(0.99) == float("inf")
-
-
-@pytest.mark.slow
-def test_devices_foretells_every_model_in_every_precision(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = report("devices", capsys)
-    assert {row["model"] for row in printed["models"]} == {
-        "beam_tracking both",
-        "beam_tracking gps",
-        "beam_tracking rf",
-    }
-    assert printed["fit"].keys() == {"float32", "float16", "int8"} == {row["precision"] for row in printed["models"]}
-    for row in printed["models"]:
-        assert row["mflop"] > 0.0
-        assert row["cpu_ms"] > 0.0
-        assert row["foretold_unseen"] > 0.0
-        assert row["foretold_by_package"] > 0.0
-        assert 0.0 < row["to_float32"]["low"] <= row["to_float32"]["median"] <= row["to_float32"]["high"]
-        assert row["precision"] != "float32" or row["to_float32"]["median"] == 1.0
-    assert 0.0 < printed["training"]["gflops_min"] <= printed["training"]["gflops_max"]
-
-
-def test_the_cost_model_finds_what_a_sum_was_made_of() -> None:
-    least_relative = import_module("sheafedge.benchmarks.devices")._least_relative
-    terms = np.array([(1.0, flops, n_bytes) for flops in (1e6, 1e8) for n_bytes in (1e3, 1e6)])
-    known = np.array([1e-4, 2e-4, 3e-4, 4e-4])
-    truth = np.array([5e-5, 2e-11, 3e-10])
-    found = least_relative(terms, terms @ truth + known, known)
-    np.testing.assert_allclose(found, truth, rtol=1e-6)
-    never_negative = least_relative(
-        terms, terms @ np.array([5e-5, 2e-11, 0.0]) * (1.0 - 1e-3 * terms[:, 2] / 1e6), 0 * known
-    )
-    assert never_negative.min() >= 0.0
 
 
 def test_machine_facts_can_be_asked_for_alone() -> None:

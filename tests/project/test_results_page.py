@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from doubles.page_scripts import page_scripts
+from doubles.page_scripts import page_scripts, score_row
 from sheafedge.scenarios.compare.plan import planned_runs
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -40,12 +40,6 @@ def scripts() -> Iterator[Mapping[str, ModuleType]]:
         yield found
 
 
-def row(scripts: Mapping[str, ModuleType], regime: str, arm: str, seed: int, group: str, score: float) -> Any:
-    return scripts["ledger"].Row(
-        regime, arm, "", seed, group, 4, score, 100, 50, 12.5, 3.25, 60.0, 0.01, 0.1, "c0de", "P, V"
-    )
-
-
 def kept(
     scripts: Mapping[str, ModuleType], path: Path, regime: str, scores: Mapping[str, float | tuple[float, ...]]
 ) -> Any:
@@ -55,7 +49,7 @@ def kept(
     for arm, figure in scores.items():
         values = figure if isinstance(figure, tuple) else tuple(figure + 0.001 * ((7 * seed) % 5) for seed in SEEDS)
         for seed, value in zip(SEEDS, values, strict=True):
-            ledger.put(row(scripts, regime, arm, seed, group, value) for group in (*groups, "all clients"))
+            ledger.put(score_row(scripts, regime, arm, seed, value, group) for group in (*groups, "all clients"))
     return ledger
 
 
@@ -95,7 +89,7 @@ def test_what_is_kept_is_read_back_and_replaced_by_run(scripts: Mapping[str, Mod
     assert not again.has(run, sizes, ["other"])
     assert not again.has(run, (0.01, 0.3))  # other step sizes are another run
     assert not again.has(("drones", "DSGD", "", 99), sizes)
-    again.put([row(scripts, "drones", "DSGD", 3, "gps", 0.9)])
+    again.put([score_row(scripts, "drones", "DSGD", 3, 0.9, "gps")])
     assert len(again) == len(ledger)
     again.keep_only("drones", ["local"])
     assert again.of("drones").arms == ["local"]
@@ -111,7 +105,8 @@ def test_words_follow_from_adjusted_p_values(scripts: Mapping[str, ModuleType], 
     ledger = kept(scripts, tmp_path / "x", "drones", scores)
     noisy = {"base": tuple(0.5 + 0.01 * (seed % 2) for seed in SEEDS)}
     ledger.put(
-        row(scripts, "drones", "base", seed, "gps", value) for seed, value in zip(SEEDS, noisy["base"], strict=True)
+        score_row(scripts, "drones", "base", seed, value, "gps")
+        for seed, value in zip(SEEDS, noisy["base"], strict=True)
     )
     found = scripts["verdicts"].against(ledger.of("drones"), "base", 0.0)
     assert {arm: found[arm, "gps"].word for arm in ("up", "down", "wide")} == {
@@ -219,7 +214,7 @@ def test_the_overview_has_a_column_per_regime_and_says_what_was_not_run(
         "encoders only": tuple(0.5 + 0.01 * (seed % 3) for seed in SEEDS),
     }
     ledger = kept(scripts, tmp_path / "x", "blockage", scores)
-    ledger.put([row(scripts, "blockage", "as in the paper, gamma .23", 0, "all clients", 0.4)])
+    ledger.put([score_row(scripts, "blockage", "as in the paper, gamma .23", 0, 0.4)])
     head, _, *rows = overview_rows(scripts, "sharing", ledger, ("blockage", "drones"))
     assert overview_rows(scripts, "orders", ledger, ("blockage",)) == []
     assert head == "| What is praised | `blockage` (n = 6) |"
@@ -238,7 +233,7 @@ def test_curves_have_a_column_per_value_and_a_picture(scripts: Mapping[str, Modu
     steps = scripts["steps"].StepTable(tmp_path / "steps.csv")
     assert make._curves_text("tracking_graphs", ledger, steps) == ""
     for number, kind in enumerate(("ring", "complete")):
-        rows = (row(scripts, "tracking_graphs", arm, 0, "all clients", 0.25 + number / 4) for arm in ("local", "x"))
+        rows = (score_row(scripts, "tracking_graphs", arm, 0, 0.25 + number / 4) for arm in ("local", "x"))
         ledger.put(replace(one, varied=kind) for one in rows)
     text = make._curves_text("tracking_graphs", ledger, steps)
     assert "| arm | ring | complete |" in text
@@ -264,7 +259,7 @@ def test_sentences_are_filled_from_the_scores(scripts: Mapping[str, ModuleType],
         "encoders only": 0.5,
     }
     ledger = kept(scripts, tmp_path / "x", "drones", scores)
-    row_of_curve = row(scripts, "tracking_graphs", "local", 0, "all clients", 0.25)
+    row_of_curve = score_row(scripts, "tracking_graphs", "local", 0, 0.25)
     ledger.put(replace(row_of_curve, varied="ring", arm=arm, score=score) for arm, score in CURVE)
 
     def text(field: str) -> str:
@@ -279,10 +274,10 @@ def test_sentences_are_filled_from_the_scores(scripts: Mapping[str, ModuleType],
     assert text("a tracking_graphs | star") == "*not run yet*"
     assert text("d drones | local, twice the steps | local").startswith("+.100 [")
     assert text("d drones | local, twice the steps | local | gps | = better").endswith(", better")
-    ledger.put([row(scripts, "drones", "local, twice the steps", 5, "all clients", 0.9)])
+    ledger.put([score_row(scripts, "drones", "local, twice the steps", 5, 0.9)])
     assert text("d drones | local, twice the steps | local").startswith("+.166 [")
     assert text("d drones | local, twice the steps | local | seeds 0 to 4 | = better").startswith("+.100 [")
-    ledger.put([row(scripts, "drones", "local, twice the steps", 5, "all clients", 0.51)])
+    ledger.put([score_row(scripts, "drones", "local, twice the steps", 5, 0.51)])
     assert text("r drones | local | = worse").endswith(", worse")
     assert text("d drones | encoders only | the same without coupling | = better") == "*not run yet*"
 
@@ -317,76 +312,6 @@ def test_no_figure_of_a_finding_is_typed_by_hand(scripts: Mapping[str, ModuleTyp
     points = re.sub(settings, "", findings).split("\n- ")
     typed = [point for point in points if re.search(r"(?<![\w.])[+-]?\.\d", point) and "](" not in point]
     assert [point.splitlines()[0][:26] for point in typed] == ["**The sheaf twin is remove"]
-
-
-def test_runs_that_later_code_makes_again_are_compared(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
-    repeats = scripts["repeats"].Repeats(tmp_path / "repeats.csv")
-    for arm, again in (("local", 0.4), ("DSGD", 0.403), ("APFL", 0.398)):
-        for group in ("gps", "all clients"):
-            old = row(scripts, "drones", arm, 0, group, 0.4)
-            repeats.note(old, replace(old, score=again, code="cafe"))
-            repeats.note(old, old)  # the same code and processor: nothing to tell
-    repeats.write()
-    again = scripts["repeats"].Repeats(tmp_path / "repeats.csv")
-    assert len(again.rows) == 3
-    *_, line = again.markdown(["tracking", "drones"])
-    assert line == "| `drones` | c0de | cafe | P, V | 3 | 1 | +0.0005 ± 0.0035 | +.003 | APFL, DSGD |"
-
-
-def test_a_run_on_another_processor_is_compared_and_says_nothing_about_the_code(
-    scripts: Mapping[str, ModuleType], tmp_path: Path
-) -> None:
-    repeats = scripts["repeats"].Repeats(tmp_path / "repeats.csv")
-    old = row(scripts, "drones", "local", 0, "all clients", 0.4)
-    repeats.note(old, replace(old, score=0.4, code="cafe"))
-    assert repeats.repeated("drones", "local", "c0de", "cafe")
-    repeats.note(old, replace(old, score=0.41, code="cafe", processor="Q, W"))
-    repeats.note(old, replace(old, score=0.42, processor="Q, W"))  # by the same code
-    assert repeats.repeated("drones", "local", "c0de", "cafe")
-    _, _, *lines = repeats.markdown(["drones"])
-    assert lines == [
-        "| `drones` | c0de | c0de | P, V, then Q, W | 1 | 0 | +0.0200 | +.020 | local |",
-        "| `drones` | c0de | cafe | P, V | 1 | 1 | 0 | +.000 | none |",
-        "| `drones` | c0de | cafe | P, V, then Q, W | 1 | 0 | +0.0100 | +.010 | local |",
-    ]
-
-
-def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
-    scripts: Mapping[str, ModuleType], tmp_path: Path
-) -> None:
-    ledger, repeats = scripts["ledger"].Ledger(tmp_path / "s.csv"), scripts["repeats"].Repeats(tmp_path / "r.csv")
-    old = {arm: row(scripts, "drones", arm, 1, "all clients", 0.4) for arm in ("local", "DSGD", "APFL")}
-    ledger.put(old.values())
-    ledger.put([row(scripts, "drones", "local", 1, "gps", 0.4)])  # of a run that is there
-    for arm, again in (("local", 0.4), ("DSGD", 0.403)):
-        first = replace(old[arm], seed=0)
-        made = replace(first, score=again, code="cafe")
-        ledger.put([made])
-        repeats.note(first, made)
-    *_, line = repeats.standing(ledger, ["tracking", "drones"], "cafe")
-    assert line == "| `drones` | 5 | 2 | 1 | 2 | DSGD, APFL | P, V: 5 |"
-    # a repeat that differs once is none, and neither is that of another version
-    repeats.note(old["local"], replace(old["local"], score=0.41, code="cafe"))
-    assert not repeats.repeated("drones", "local", "c0de", "cafe")
-    assert not repeats.repeated("drones", "local", "c0de", "beef")
-
-
-def test_a_version_repeats_what_one_in_between_repeats(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
-    repeats = scripts["repeats"].Repeats(tmp_path / "r.csv")
-    first = row(scripts, "drones", "local", 0, "all clients", 0.4)
-
-    def note(code: str, again: str, difference: float) -> None:
-        repeats.note(replace(first, code=code), replace(first, code=again, score=0.4 + difference))
-
-    for code, again, difference in (("a", "b", 0.0), ("b", "c", 0.0), ("c", "d", 0.1)):
-        note(code, again, difference)
-    assert repeats.repeated("drones", "local", "a", "c")
-    assert not repeats.repeated("drones", "local", "a", "d")
-    assert not repeats.repeated("drones", "local", "c", "a")
-    assert not repeats.repeated("drones", "local", "a", "a")
-    assert not repeats.repeated("drones", "DSGD", "a", "c")
-    note("a", "c", 0.1)  # seen to differ
-    assert not repeats.repeated("drones", "local", "a", "c")
 
 
 def test_no_group_is_worse_where_heads_mix_among_the_same_sensors(scripts: Mapping[str, ModuleType]) -> None:

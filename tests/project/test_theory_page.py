@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from doubles.page_scripts import page_scripts
+from doubles.page_scripts import page_scripts, score_row
 from sheafedge.scenarios.compare.plan import planned_runs
 
 THEORY = Path(__file__).parents[2] / "docs" / "theory"
@@ -73,11 +73,10 @@ def test_a_race_is_won_by_the_cheapest_near_the_leader(
     means = {"local": local, "encoders only": encoders, "head averaging": heads, "Sheaf-DMFL-Att": sheaf}
     rows = [
         # seeds differ, and their mean decides
-        scripts["ledger"].Row(regime.name, arm, "", seed, "all clients", 4, score + 0.1 * (-1) ** seed,
-            100, 50, 1.0, 1.0, 1.0, 0.01, 0.1, "c0de", "P, V")
+        score_row(scripts, regime.name, arm, seed, score + 0.1 * (-1) ** seed)
         for arm, score in means.items()
         for seed in rule.RACE_SEEDS
-    ]  # fmt: skip
+    ]
     scores = scripts["ledger"].RegimeScores
     assert rule.raced(scores(regime.name, rows), regime) == kind
     assert rule.raced(scores(regime.name, rows[1:]), regime) is None  # a run of a race is missing
@@ -86,14 +85,12 @@ def test_a_race_is_won_by_the_cheapest_near_the_leader(
 def test_a_kind_is_level_where_the_interval_holds_no_difference(scripts: Mapping[str, ModuleType]) -> None:
     regime = scripts["panel"].regimes()["drones_views"]  # every seed has data of its own
     scores = {"local": 0.30, "encoders only": 0.50, "head averaging": 0.52, "Sheaf-DMFL-Att": 0.515}
-    row = scripts["ledger"].Row
     rows = [
         # the sheaf is now before and now behind averaging, local is behind everywhere
-        row(regime.name, arm, "", seed, "all clients", 4, score + (0.02 * (-1) ** seed if "Sheaf" in arm else 0.0),
-            100, 50, 1.0, 1.0, 1.0, 0.01, 0.1, "c0de", "P, V")
+        score_row(scripts, regime.name, arm, seed, score + (0.02 * (-1) ** seed if "Sheaf" in arm else 0.0))
         for arm, score in scores.items()
         for seed in range(4)
-    ]  # fmt: skip
+    ]
     found = scripts["verdict"].outcome(scripts["ledger"].RegimeScores(regime.name, rows), regime)
     assert (found.winner, found.best["averaging"], found.level) == (
         "averaging",

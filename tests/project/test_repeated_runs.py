@@ -1,0 +1,92 @@
+"""Runs behind docs/results.md that were made again: what is kept of it, and which older runs stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from doubles.page_scripts import page_scripts, score_row
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
+SCRIPTS = ("tables", "ledger", "verdicts", "repeats")
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Iterator[Mapping[str, ModuleType]]:
+    """The scripts of the page, by name."""
+    with page_scripts([RESULTS], SCRIPTS) as found:
+        yield found
+
+
+def test_runs_that_later_code_makes_again_are_compared(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    repeats = scripts["repeats"].Repeats(tmp_path / "repeats.csv")
+    for arm, again in (("local", 0.4), ("DSGD", 0.403), ("APFL", 0.398)):
+        for group in ("gps", "all clients"):
+            old = score_row(scripts, "drones", arm, 0, 0.4, group)
+            repeats.note(old, replace(old, score=again, code="cafe"))
+            repeats.note(old, old)  # the same code and processor: nothing to tell
+    repeats.write()
+    again = scripts["repeats"].Repeats(tmp_path / "repeats.csv")
+    assert len(again.rows) == 3
+    *_, line = again.markdown(["tracking", "drones"])
+    assert line == "| `drones` | c0de | cafe | P, V | 3 | 1 | +0.0005 ± 0.0035 | +.003 | APFL, DSGD |"
+
+
+def test_a_run_on_another_processor_is_compared_and_says_nothing_about_the_code(
+    scripts: Mapping[str, ModuleType], tmp_path: Path
+) -> None:
+    repeats = scripts["repeats"].Repeats(tmp_path / "repeats.csv")
+    old = score_row(scripts, "drones", "local", 0, 0.4)
+    repeats.note(old, replace(old, score=0.4, code="cafe"))
+    assert repeats.repeated("drones", "local", "c0de", "cafe")
+    repeats.note(old, replace(old, score=0.41, code="cafe", processor="Q, W"))
+    repeats.note(old, replace(old, score=0.42, processor="Q, W"))  # by the same code
+    assert repeats.repeated("drones", "local", "c0de", "cafe")
+    _, _, *lines = repeats.markdown(["drones"])
+    assert lines == [
+        "| `drones` | c0de | c0de | P, V, then Q, W | 1 | 0 | +0.0200 | +.020 | local |",
+        "| `drones` | c0de | cafe | P, V | 1 | 1 | 0 | +.000 | none |",
+        "| `drones` | c0de | cafe | P, V, then Q, W | 1 | 0 | +0.0100 | +.010 | local |",
+    ]
+
+
+def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
+    scripts: Mapping[str, ModuleType], tmp_path: Path
+) -> None:
+    ledger, repeats = scripts["ledger"].Ledger(tmp_path / "s.csv"), scripts["repeats"].Repeats(tmp_path / "r.csv")
+    old = {arm: score_row(scripts, "drones", arm, 1, 0.4) for arm in ("local", "DSGD", "APFL")}
+    ledger.put(old.values())
+    ledger.put([score_row(scripts, "drones", "local", 1, 0.4, "gps")])  # of a run that is there
+    for arm, again in (("local", 0.4), ("DSGD", 0.403)):
+        first = replace(old[arm], seed=0)
+        made = replace(first, score=again, code="cafe")
+        ledger.put([made])
+        repeats.note(first, made)
+    *_, line = repeats.standing(ledger, ["tracking", "drones"], "cafe")
+    assert line == "| `drones` | 5 | 2 | 1 | 2 | DSGD, APFL | P, V: 5 |"
+    # a repeat that differs once is none, and neither is that of another version
+    repeats.note(old["local"], replace(old["local"], score=0.41, code="cafe"))
+    assert not repeats.repeated("drones", "local", "c0de", "cafe")
+    assert not repeats.repeated("drones", "local", "c0de", "beef")
+
+
+def test_a_version_repeats_what_one_in_between_repeats(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    repeats = scripts["repeats"].Repeats(tmp_path / "r.csv")
+    first = score_row(scripts, "drones", "local", 0, 0.4)
+
+    def note(code: str, again: str, difference: float) -> None:
+        repeats.note(replace(first, code=code), replace(first, code=again, score=0.4 + difference))
+
+    for code, again, difference in (("a", "b", 0.0), ("b", "c", 0.0), ("c", "d", 0.1)):
+        note(code, again, difference)
+    assert repeats.repeated("drones", "local", "a", "c")
+    assert not repeats.repeated("drones", "local", "a", "d")
+    assert not repeats.repeated("drones", "local", "c", "a")
+    assert not repeats.repeated("drones", "local", "a", "a")
+    assert not repeats.repeated("drones", "DSGD", "a", "c")
+    note("a", "c", 0.1)  # seen to differ
+    assert not repeats.repeated("drones", "local", "a", "c")
