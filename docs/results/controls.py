@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ledger import ALL, RegimeScores  # a script beside its modules
@@ -126,6 +126,11 @@ _NUMBERS = (
         "learned orders, in personal models",
     ),
 )
+#: Nor do these know an order: heads that start independently, and a head for each modality.
+_RIVALS = (
+    ("encoders only", "the same without coupling", "initial heads that are common by number"),
+    ("learned orders (ours)", "DSGD", "learned orders against one model per modality with a head of its own"),
+)
 #: Name of a table at the top of the page -> what is praised in its rows.
 OVERVIEWS = {
     "sharing": [thing for *_, thing in _SHARING],
@@ -155,8 +160,7 @@ CONTROLS = tuple(
             _OR_TABLE,
             *_NUMBERS,
             ("learned orders (ours)", "head averaging, told the orders", "learned, not told for heads"),
-            ("encoders only", "the same without coupling", "initial heads that are common by number"),
-            ("learned orders (ours)", "DSGD", "learned orders against one model per modality with a head of its own"),
+            *_RIVALS,
             (
                 "mean of diffused and tuned, learned orders (ours)",
                 "mean of encoders only and tuned, learned orders",
@@ -182,8 +186,8 @@ CONTROLS = tuple(
             ("DSGD", "local, best modality", "averages of models of one modality"),
         ),
         "drones_views": _ALIKE,
-        "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS),
-        "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD),
+        "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS),
+        "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD, *_RIVALS),
         "drones_sizes_scarce": (
             *_TOLD,
             *_LEARNED,
@@ -244,30 +248,48 @@ def shown_on_the_whole_page(judged: Mapping[str, Judged]) -> set[tuple[str, str,
     }
 
 
-def overview_rows(name: str, judged: Mapping[str, Judged]) -> Iterator[str]:
-    """Table of what decides everywhere: a row per thing praised, a column per regime that has some of their arms.
+def overview(name: str, judged: Mapping[str, Judged]) -> dict[str, list[Difference | None]]:
+    """Differences over all clients of what decides everywhere.
 
     Args:
         name: key of `OVERVIEWS`.
         judged: regime, in order -> its differences.
+
+    Returns:
+        Regime that has rows of all these things -> a difference per thing; None: an arm was not run.
     """
-    things, everywhere = OVERVIEWS[name], shown_on_the_whole_page(judged)
-    columns: dict[str, list[str]] = {}
+    found = {}
     for regime, of_regime in judged.items():
         controls = {one.thing: one for one in CONTROLS if one.regime == regime}
-        if not of_regime or not {*things} <= {*controls}:
-            continue
-        n = max(one.n for one in of_regime.values())
-        columns[f"`{regime}` (n = {n})"] = [
-            _cell(of_regime.get((one.arm, one.control, ALL)), n, (regime, one.arm, one.control) in everywhere)
-            for one in (controls[thing] for thing in things)
-        ]
+        if of_regime and {*OVERVIEWS[name]} <= {*controls}:
+            rows = [controls[thing] for thing in OVERVIEWS[name]]
+            found[regime] = [of_regime.get((one.arm, one.control, ALL)) for one in rows]
+    return found
+
+
+def n_seeds(column: Iterable[Difference | None]) -> int:
+    """Seeds of most differences of a regime."""
+    return max(one.n for one in column if one is not None)
+
+
+def overview_rows(name: str, judged: Mapping[str, Judged]) -> Iterator[str]:
+    """Table of what decides everywhere: a row per thing praised, a column per regime that has some of their arms.
+
+    Args:
+        name, judged: see `overview`.
+    """
+    columns, everywhere = overview(name, judged), shown_on_the_whole_page(judged)
     if not columns:
         return
-    yield f"| What is praised | {' | '.join(columns)} |"
+    heads = [f"`{regime}` (n = {n_seeds(column)})" for regime, column in columns.items()]
+    yield f"| What is praised | {' | '.join(heads)} |"
     yield "|---" * (1 + len(columns)) + "|"
-    for thing, *row in zip(things, *columns.values(), strict=True):
-        yield f"| {thing} | {' | '.join(row)} |"
+    for thing, *row in zip(OVERVIEWS[name], *columns.values(), strict=True):
+        cells = (
+            _cell(one, n_seeds(columns[regime]), one is not None and (regime, one.arm, one.other) in everywhere)
+            for regime, one in zip(columns, row, strict=True)
+        )
+        yield f"| {thing} | {' | '.join(cells)} |"
 
 
 def _cell(one: Difference | None, n: int, is_everywhere: bool) -> str:

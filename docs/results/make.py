@@ -20,10 +20,17 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from citations import NOT_RUN, CitationError, cited  # noqa: E402
 from claims import CLAIMS, judged  # noqa: E402 - a script beside its modules
-from controls import Judged, control_rows, judged_controls, overview_rows  # noqa: E402
+from controls import (  # noqa: E402
+    OVERVIEWS,
+    Judged,
+    control_rows,
+    judged_controls,
+    overview,
+    overview_rows,
+)
 from keeping import CONSOLE, run_and_keep  # noqa: E402
 from ledger import ALL, Ledger, RegimeScores, rows_of_run, run_key, sizes_of, varied_text  # noqa: E402
-from pictures import draw_curves  # noqa: E402
+from pictures import draw_curves, overview_figure  # noqa: E402
 from regimes import (  # noqa: E402
     REGIMES,
     SEARCHES,
@@ -37,6 +44,7 @@ from repeats import Repeats  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison  # noqa: E402
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # noqa: E402
+from sheafedge.scenarios.report.figure_style import save_figure  # noqa: E402
 from steps import GAIN, StepTable, at_the_edge, lack_part, search_steps  # noqa: E402
 from verdicts import Difference, against  # noqa: E402
 
@@ -91,6 +99,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         comparison, found = comparison_of(name), _varied(name, ledger)
         if found:
             draw_curves(found, comparison.varied_key, list(comparison.methods), FIGURES / f"results-{name}")
+    found = judged_everywhere(ledger)
+    for name, things in OVERVIEWS.items():
+        if columns := overview(name, found):
+            save_figure(overview_figure(things, columns), FIGURES / f"results-{name}", ("png",))
     try:
         PAGE.write_text(page(ledger, steps, repeats), encoding="utf-8")
     except CitationError as error:
@@ -133,11 +145,11 @@ def page(ledger: Ledger, steps: StepTable, repeats: Repeats) -> str:
     """The template with what is kept; errors as of `cited`."""
     comparisons = {name: comparison_of(name) for name in REGIMES}
     ratios = {name: test_per_train(name, ledger) for name in REGIMES}
-    differences = {name: judged_controls(ledger.of(name), ratio) for name, ratio in ratios.items()}
+    differences = judged_everywhere(ledger)
     text = cited((HERE / "page.md").read_text(encoding="utf-8"), ledger, comparisons, ratios, differences)
     parts: Mapping[str, Callable[[str], str]] = {
         "claims": lambda _: "\n".join(judged(claim, ledger, ratios[claim.regime]) for claim in CLAIMS),
-        "overview": lambda name: "\n".join(overview_rows(name, differences)),
+        "overview": lambda name: _overview_text(name, differences),
         "repeats": lambda _: "\n".join(repeats.markdown(REGIMES)),
         "standing": lambda _: "\n".join(repeats.standing(ledger, REGIMES, VERSION)),
         "version": lambda _: VERSION[:8],
@@ -148,6 +160,20 @@ def page(ledger: Ledger, steps: StepTable, repeats: Repeats) -> str:
         "table": lambda name: "\n\n".join(_tables(name, ledger, steps)),
     }
     return re.sub(r"\{\{(\w+) ?([\w/.-]*)\}\}", lambda match: parts[match[1]](match[2]), text)
+
+
+def judged_everywhere(ledger: Ledger) -> dict[str, Judged]:
+    """Regime -> differences of what decides there."""
+    return {name: judged_controls(ledger.of(name), test_per_train(name, ledger)) for name in REGIMES}
+
+
+def _overview_text(name: str, differences: Mapping[str, Judged]) -> str:
+    """Picture and table of what decides everywhere; empty where nothing was run."""
+    rows = [*overview_rows(name, differences)]
+    if not rows:
+        return ""
+    picture = f"![Differences of what decides, with their intervals: the table below](figures/results-{name}.png)"
+    return "\n".join([picture, "", *rows])
 
 
 def _verdicts_of(name: str) -> Iterator[str]:

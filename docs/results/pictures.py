@@ -1,4 +1,4 @@
-"""Curves of regimes in which a setting varies: scores against the setting, and against what a run costs."""
+"""Pictures of the page: differences that decide, and curves of regimes in which a setting varies."""
 
 from __future__ import annotations
 
@@ -6,13 +6,59 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
-from ledger import ALL, RegimeScores  # a script beside its modules
+from controls import n_seeds  # a script beside its modules
+from ledger import ALL, RegimeScores
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-from sheafedge.scenarios.report.figure_style import figure_style, new_figure, save_figure, series_style
+from sheafedge.scenarios.report.figure_style import (
+    COLORS,
+    INK,
+    MUTED,
+    figure_style,
+    new_figure,
+    save_figure,
+    series_style,
+)
+from verdicts import BETTER, NOT_SHOWN, WORSE, Difference
 
 #: Key of a cost -> name of its axis.
 COSTS: Mapping[str, str] = {"megabytes": "MB sent", "virtual_s": "simulated s", "joules": "J spent"}
+
+#: Word -> color, marker and filling: they differ in grey, too.
+WORDS: Mapping[str, Mapping[str, str]] = {
+    BETTER: {"color": COLORS[0], "marker": ">", "markerfacecolor": COLORS[0]},
+    NOT_SHOWN: {"color": MUTED, "marker": "o", "markerfacecolor": "white"},
+    WORSE: {"color": COLORS[1], "marker": "<", "markerfacecolor": COLORS[1]},
+}
+
+
+def overview_figure(things: Sequence[str], columns: Mapping[str, Sequence[Difference | None]]) -> Figure:
+    """Differences that decide, with their intervals: a panel per regime, a row per thing praised.
+
+    Args:
+        things: that are praised, from above.
+        columns: regime -> a difference per thing; None: not run. Its name breaks at the first underscore.
+    """
+    with figure_style():
+        height = 0.9 + 0.24 * len(things)
+        figure, axes = new_figure(2, height_in=height, grid=(1, len(columns)), sharex=True, sharey=True)
+        for ax, (regime, column) in zip(axes, columns.items(), strict=True):
+            for row, one in enumerate(column):
+                if one is not None and one.mean is not None and one.interval is not None:
+                    ends = [[one.mean - one.interval[0]], [one.interval[1] - one.mean]]
+                    ax.errorbar([one.mean], [row], xerr=ends, linestyle="", **WORDS[one.word])
+            ax.axvline(0.0, color=INK, linewidth=0.7)
+            title = regime.replace("_", "_\n", 1)
+            ax.set_title(f"{title}\nn = {n_seeds(column)}", fontsize=7.0)
+            ax.xaxis.set_major_formatter(FuncFormatter(_without_zero))
+        axes[0].set_yticks(range(len(things)), things)
+        axes[0].invert_yaxis()
+        figure.supxlabel("difference of scores over all clients, with its 95 % interval", fontsize=7.0)
+        shown = [Line2D([], [], linestyle="", label=word, **looks) for word, looks in WORDS.items()]
+        figure.legend(handles=shown, loc="outside upper right", ncols=len(shown))
+    return figure
 
 
 def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequence[str], stem: Path) -> None:
@@ -56,6 +102,11 @@ def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequen
             ax.set_ylabel("score, all clients")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
         save_figure(figure, stem, ("png",))
+
+
+def _without_zero(value: float, _: int) -> str:
+    """A difference as the page writes it: .1 and -.1, and 0."""
+    return f"{value:g}".replace("0.", ".", 1)
 
 
 def _logarithmic(ax: Axes) -> None:

@@ -227,6 +227,16 @@ def test_the_overview_has_a_column_per_regime_and_says_what_was_not_run(
     again = kept(scripts, tmp_path / "y", "blockage", scores)
     assert "| averages of heads | not run |" in overview_rows(scripts, "sharing", again, ("blockage",))
 
+    columns = scripts["controls"].overview("sharing", judged(scripts, ledger, ("blockage", "drones")))
+    things = scripts["controls"].OVERVIEWS["sharing"]
+    (panel,) = scripts["pictures"].overview_figure(things, columns).axes
+    drawn = {things[round(bar[0].get_ydata()[0])]: bar[0] for bar in panel.containers}
+    # one seed has no interval
+    assert {*things} - {*drawn} == {thing for thing, words_of in words.items() if words_of.endswith("(n = 1)")}
+    gain, loss = drawn["sharing encoders, common initial heads"], drawn["the coupling, with our settings"]
+    assert gain.get_xdata()[0] > 0.0 > loss.get_xdata()[0]
+    assert (gain.get_marker(), loss.get_marker(), drawn["twice the compute"].get_marker()) == (">", "<", "o")
+
 
 def test_curves_have_a_column_per_value_and_a_picture(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
     make, ledger = scripts["make"], scripts["ledger"].Ledger(tmp_path / "x")
