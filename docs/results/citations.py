@@ -10,7 +10,7 @@ A template cites by fields in double braces, parts of which are parted by |:
     {{n REGIME}}                           number of seeds
     {{v REGIME | VALUE | ARM}}             mean score over all clients at one value of the setting that varies
     {{a REGIME | VALUE}}                   the same in the mean over all arms
-    {{mb REGIME | ARM}}, {{s REGIME | ARM}}   megabytes, and simulated seconds, of a run
+    {{mb REGIME | ARM}}, {{s REGIME | ARM}}, {{j REGIME | ARM}}   megabytes, simulated seconds and joules of a run
 
 `{{d ... | = better}}` says which word the sentence around it means. Where the scores have another one, the page is not
 written before somebody has mended the sentence.
@@ -29,7 +29,7 @@ from sheafedge.scenarios.compare.comparison import Comparison
 from verdicts import Difference, against
 
 NOT_RUN = "*not run yet*"
-FIELD = re.compile(r"\{\{(d|r|m|n|v|a|mb|s) ([^{}]+)\}\}")
+FIELD = re.compile(r"\{\{(d|r|m|n|v|a|mb|s|j) ([^{}]+)\}\}")
 SEEDS = re.compile(r"seeds (\d+) to (\d+)")
 
 
@@ -139,6 +139,8 @@ def _figure(one: Citation, scores: RegimeScores) -> str:
     (arm,) = one.arms
     if one.kind == "mb":
         return f"{scores.costs(arm)['megabytes']:,.0f}"
+    if one.kind == "j":
+        return f"{scores.costs(arm)['joules']:.0f}"
     if one.kind == "s":
         return f"{scores.costs(arm)['virtual_s']:.1f}"
     return _score(fmean(scores.values(arm, one.group).values()))

@@ -28,19 +28,27 @@ class Control:
 
 _COUPLING = ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings")
 _AVERAGES = ("head averaging", "encoders only", "averages of heads")
-_ENCODERS = ("encoders only", "local, twice the steps", "sharing encoders, common initial heads")
 _TWICE = ("local, twice the steps", "local", "twice the compute")
+#: Arms that share encoders against one that trains alone, with as many steps and with twice as many.
+_ALONE = tuple(
+    (arm, control, f"{thing}, over {steps}")
+    for arm, thing in (
+        ("encoders only", "sharing encoders, common initial heads"),
+        ("the same without coupling", "sharing encoders, independent heads"),
+        ("as in the paper, gamma .1", "the method as printed, gamma .1"),
+        ("as in the paper, gamma .23", "the method as printed, gamma .23"),
+    )
+    for control, steps in (("local", "as many steps"), ("local, twice the steps", "twice the steps"))
+)
 #: What decides wherever heads mean the same at all clients.
 _SHARING = (
     ("as in the paper, gamma .1", "the same without coupling", "the coupling, as printed, gamma .1"),
     ("as in the paper, gamma .23", "the same without coupling", "the coupling, as printed, gamma .23"),
     ("as in the paper, gamma .23", "as in the paper, gamma .1", "gamma .23 in the place of .1"),
-    ("as in the paper, gamma .23", "local, twice the steps", "the method as printed, gamma .23"),
     ("encoders only", "the same without coupling", "a common initial head"),
     _COUPLING,
     _AVERAGES,
-    _ENCODERS,
-    ("the same without coupling", "local, twice the steps", "sharing encoders, independent heads"),
+    *_ALONE,
     _TWICE,
 )
 _PROTOTYPES = ("class prototypes", "class prototypes, not coupled", "heads coupled, beside class prototypes")
@@ -63,7 +71,12 @@ _STRENGTHS = {
         (f"{arm}, coupling {strength}", control, f"{thing}, coupling {strength}")
         for arm, control, thing in (
             ("as in the paper, gamma .23", "the same without coupling", "the coupling, as printed, gamma .23"),
-            ("as in the paper, gamma .23", "local, twice the steps", "the method as printed, gamma .23"),
+            (
+                "as in the paper, gamma .23",
+                "local, twice the steps",
+                "the method as printed, gamma .23, over twice the steps",
+            ),
+            ("as in the paper, gamma .23", "as in the paper, gamma .23", "a stronger coupling, as printed, gamma .23"),
             _COUPLING,
         )
     )
@@ -75,8 +88,9 @@ _ALIKE = (
     *_INDEPENDENT,
     _PROTOTYPES,
     _GROUPS,
+    ("DSGD", "encoders only", "one model per modality in the place of fusion"),
     ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
-    ("centralized", "local, twice the steps", "pooling all samples"),
+    ("centralized", "local, twice the steps", "pooling all samples, over twice the steps"),
 )
 _MIXED = ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned")
 _AMONG_SAME = (
@@ -94,14 +108,16 @@ _TOLD = (
 _LEARNED = (
     ("learned orders (ours)", "encoders only", "orders that are learned, and heads mixed by them"),
     ("encoders only, learned orders", "encoders only", "orders that are learned"),
-    ("encoders only, learned orders", "local, twice the steps", "sharing encoders, told nothing"),
+    ("encoders only, learned orders", "local, twice the steps", "sharing encoders, told nothing, over twice the steps"),
+    ("encoders only, learned orders", "local", "sharing encoders, told nothing, over as many steps"),
     _MIXED,
     _AMONG_SAME,
-    ("learned orders (ours)", "local, twice the steps", "training together, told nothing"),
+    ("learned orders (ours)", "local, twice the steps", "training together, told nothing, over twice the steps"),
+    ("learned orders (ours)", "local", "training together, told nothing, over as many steps"),
     (
         "learned orders, same sensors (ours)",
         "local, twice the steps",
-        "training together, told nothing, heads mixed among the same sensors",
+        "training together, told nothing, heads mixed among the same sensors, over twice the steps",
     ),
     (
         "mean of diffused and tuned, learned orders (ours)",
@@ -111,7 +127,7 @@ _LEARNED = (
     (
         "mean of diffused and tuned, learned orders (ours)",
         "local, twice the steps",
-        "training together in personal models, told nothing",
+        "training together in personal models, told nothing, over twice the steps",
     ),
 )
 #: against those that are told all; where sweeps are inputs, too, these have to be sorted as well as heads,
@@ -148,12 +164,11 @@ CONTROLS = tuple(
             ("sheaf diffusion (ours)", "head averaging", "maps, where heads mean the same"),
             ("head averaging, then tuned", "head averaging", "training alone at the end"),
             ("mean of averaged and tuned", "head averaging, then tuned", "the mean of both models"),
-            ("head averaging", "local, twice the steps", "sharing encoders and heads"),
-            ("DSGD", "encoders only", "one model per modality in the place of fusion"),
+            ("head averaging", "local, twice the steps", "sharing encoders and heads, over twice the steps"),
             ("DSGD, heads too", "head averaging", "one model per modality in the place of fusion, heads averaged"),
         ),
         "tracking_scarce": _ALIKE,
-        "tracking_mirrored": (_COUPLING, _AVERAGES, _ENCODERS, _TWICE),
+        "tracking_mirrored": (_COUPLING, _AVERAGES, *_ALONE[:2], _TWICE),
         "tracking_permuted": (
             *_TOLD,
             *_LEARNED,
@@ -175,7 +190,7 @@ CONTROLS = tuple(
         ),
         "blockage": (
             *_ALIKE,
-            ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method"),
+            ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method, over twice the steps"),
             ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
         ),
         "drones": (*_ALIKE, *_STRENGTHS[1]),
@@ -186,8 +201,8 @@ CONTROLS = tuple(
             ("DSGD", "local, best modality", "averages of models of one modality"),
         ),
         "drones_views": _ALIKE,
-        "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS),
-        "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD, *_RIVALS),
+        "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS),
+        "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD),
         "drones_sizes_scarce": (
             *_TOLD,
             *_LEARNED,
@@ -203,6 +218,7 @@ CONTROLS = tuple(
                 "heads mixed by learned orders, with trust per edge",
             ),
             ("learned orders, trust per edge (ours)", "learned orders (ours)", "trust per edge"),
+            _MIXED,
         ),
         "drones_sizes_same": (
             (
@@ -306,5 +322,6 @@ def control_rows(judged: Mapping[str, Judged]) -> Iterator[str]:
         groups = dict.fromkeys(group for *_, group in of_regime)
         for one in (one for one in CONTROLS if one.regime == regime and (one.arm, one.control, ALL) in of_regime):
             named = f"| `{regime}` | {one.thing} | {one.arm} | {one.control} |"
-            in_groups = (of_regime[one.arm, one.control, group] for group in groups)
-            yield f"{named} {'; '.join(f'{each.group}: {each} {each.word}' for each in in_groups)} |"
+            in_groups = [of_regime[one.arm, one.control, group] for group in groups]
+            said = "; ".join(f"{each.group}: {each} {each.word} ({each.p_values or 'no p'})" for each in in_groups)
+            yield f"{named} {said} | {in_groups[-1].n_mixed} |"

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from sheafedge.scenarios.compare.plan import PlannedRun
 from sheafedge.scenarios.compare.results import groups_with_all
+from sheafedge.scenarios.running.run_environment import processor_name
 from sheafedge.scenarios.tasks.task_table import TASKS
 from tables import read_rows, write_rows  # a script beside its modules
 
@@ -90,16 +91,24 @@ class Ledger:
         """What a row takes the place of; None: nothing."""
         return self._rows.get(row.key)
 
-    def has(self, key: RunKey, sizes: tuple[float, float], codes: Sequence[str] | None = None) -> bool:
+    def has(
+        self, key: RunKey, sizes: tuple[float, float], code: str | None = None, processor: str | None = None
+    ) -> bool:
         """Whether the scores of a run are there, with these step sizes, of encoders and heads.
 
         Args:
             key: regime, arm, varied value and seed.
             sizes: of the steps of encoders, and of heads.
-            codes: versions of the code that may have made it; None: any.
+            code: that made it; None: any.
+            processor: that it ran on; None: any.
         """
         row = self._rows.get((*key, ALL))
-        return row is not None and (row.encoder, row.head) == sizes and (codes is None or row.code in codes)
+        return (
+            row is not None
+            and (row.encoder, row.head) == sizes
+            and code in (None, row.code)
+            and processor in (None, row.processor)
+        )
 
     def of(self, regime: str, varied: str = "") -> RegimeScores:
         """Scores of a regime."""
@@ -139,6 +148,7 @@ class RegimeScores:
         self._values: dict[tuple[str, str], dict[int, float]] = {}
         for row in rows:
             self._values.setdefault((row.arm, row.group), {})[row.seed] = row.score
+        self._processors = {(row.arm, row.seed): row.processor for row in rows}
 
     def of_seeds(self, first: int, last: int) -> RegimeScores:
         """The same of some seeds alone."""
@@ -169,6 +179,10 @@ class RegimeScores:
         """Step sizes of an arm, of encoders and heads; more than one pair: of different searches."""
         return list(dict.fromkeys((row.encoder, row.head) for row in self._rows if row.arm == arm))
 
+    def is_mixed(self, arm: str, other: str, seed: int) -> bool:
+        """Whether the runs of two arms with a seed are of different kinds of processors."""
+        return self._processors[arm, seed] != self._processors[other, seed]
+
     def values(self, arm: str, group: str) -> Mapping[int, float]:
         """Seed -> score."""
         return self._values.get((arm, group), {})
@@ -195,6 +209,11 @@ def sizes_of(run: PlannedRun) -> tuple[float, float]:
     return run.scenario.training.encoder_step_size, run.scenario.training.head_step_size
 
 
+def processor_here() -> str:
+    """This machine's processor, with the widest vectors that torch finds, as rows have it."""
+    return f"{processor_name()}, {torch.backends.cpu.get_cpu_capability()}"
+
+
 def rows_of_run(regime: str, run: PlannedRun, summary: Mapping[str, Any]) -> list[Row]:
     """Rows of a finished run: one per group of clients, and one of all clients.
 
@@ -203,7 +222,7 @@ def rows_of_run(regime: str, run: PlannedRun, summary: Mapping[str, Any]) -> lis
         run: as it was planned.
         summary: content of its `summary.json`, written on this machine.
     """
-    traffic, environment = summary["traffic"], summary["environment"]
+    traffic = summary["traffic"]
     score = TASKS[run.scenario.task].columns[0].key
     return [
         Row(
@@ -217,8 +236,8 @@ def rows_of_run(regime: str, run: PlannedRun, summary: Mapping[str, Any]) -> lis
             summary["virtual_time_s"],
             summary["energy_j"],
             *sizes_of(run),
-            environment["code"],
-            f"{environment['processor']}, {torch.backends.cpu.get_cpu_capability()}",
+            summary["environment"]["code"],
+            processor_here(),
         )
         for group, figures in groups_with_all(summary).items()
     ]

@@ -29,7 +29,7 @@ from controls import (  # noqa: E402
     overview_rows,
 )
 from keeping import CONSOLE, run_and_keep  # noqa: E402
-from ledger import ALL, Ledger, RegimeScores, rows_of_run, run_key, sizes_of, varied_text  # noqa: E402
+from ledger import ALL, Ledger, RegimeScores, processor_here, rows_of_run, run_key, sizes_of, varied_text  # noqa: E402
 from pictures import draw_curves, overview_figure  # noqa: E402
 from regimes import (  # noqa: E402
     REGIMES,
@@ -46,7 +46,7 @@ from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # noqa: E402
 from sheafedge.scenarios.report.figure_style import save_figure  # noqa: E402
 from steps import GAIN, StepTable, at_the_edge, lack_part, search_steps  # noqa: E402
-from verdicts import Difference, against  # noqa: E402
+from verdicts import Difference, against, p_text  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
 SCORES, STEPS, REPEATS = HERE / "scores.csv", HERE / "steps.csv", HERE / "repeats.csv"
@@ -68,9 +68,11 @@ CONTROLS_HEADING = """\
 For every gain that could be claimed, the arm that lacks only the thing praised. Differences with 95 % intervals.
 Words are adjusted for all rows of the regime: those over all clients together, and those of groups of clients together.
 An interval is of one difference, so that it may exclude 0 where the word is "not shown".
+Two p values follow: of the difference alone, and adjusted (Holm).
+The last column counts seeds of which the two arms ran on different kinds of processors.
 
-| Regime | What is praised | Arm | Control | Difference |
-|---|---|---|---|---|"""
+| Regime | What is praised | Arm | Control | Difference | Seeds of two processors |
+|---|---|---|---|---|---|"""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -81,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="*", default=tuple(REGIMES), metavar="NAME", help="run only these")
     parser.add_argument("--seeds", nargs="*", type=int, help="run only these of a regime's")
     parser.add_argument("--keep-stale", action="store_true", help="do not repeat what other code scored")
+    parser.add_argument("--here", action="store_true", help="repeat what another kind of processor scored")
     parser.add_argument("--page-only", action="store_true", help="write the page from what is kept")
     options = parser.parse_args(arguments)
     ledger, steps, repeats = Ledger(SCORES), StepTable(STEPS), Repeats(REPEATS)
@@ -115,13 +118,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(comparison: Comparison, ledger: Ledger, repeats: Repeats, options: argparse.Namespace) -> None:
     """Run what is missing of a regime, keeping the scores of each run before the next."""
-    name, codes = comparison.name, None if options.keep_stale else [run_code()]
+    name, code = comparison.name, None if options.keep_stale else run_code()
+    processor = processor_here() if options.here else None
     ledger.keep_only(name, comparison.methods)
     folder = options.out / "runs"
     seeds = comparison.seeds if options.seeds is None else options.seeds
     run_and_keep(
         planned_runs(comparison.edited({"seeds": list(seeds)})),
-        lambda run: ledger.has(run_key(name, run), sizes_of(run), codes),
+        lambda run: ledger.has(run_key(name, run), sizes_of(run), code, processor),
         lambda run: _keep(name, run, ledger, repeats, folder),
         folder,
         options,
@@ -148,6 +152,7 @@ def page(ledger: Ledger, steps: StepTable, repeats: Repeats) -> str:
     differences = judged_everywhere(ledger)
     text = cited((HERE / "page.md").read_text(encoding="utf-8"), ledger, comparisons, ratios, differences)
     parts: Mapping[str, Callable[[str], str]] = {
+        "arms": lambda _: "\n".join(_arms_text()),
         "claims": lambda _: "\n".join(judged(claim, ledger, ratios[claim.regime]) for claim in CLAIMS),
         "overview": lambda name: _overview_text(name, differences),
         "repeats": lambda _: "\n".join(repeats.markdown(REGIMES)),
@@ -174,6 +179,23 @@ def _overview_text(name: str, differences: Mapping[str, Judged]) -> str:
         return ""
     picture = f"![Differences of what decides, with their intervals: the table below](figures/results-{name}.png)"
     return "\n".join([picture, "", *rows])
+
+
+def _arms_text() -> Iterator[str]:
+    """A row per arm and its settings, without those of its whole regime, and the regimes that have it so."""
+    regimes: dict[tuple[str, str], list[str]] = {}
+    for name in REGIMES:
+        for arm, edits in comparison_of(name).methods.items():
+            settings = ", ".join(f"`{key} = {_toml(value)}`" for key, value in edits.items())
+            regimes.setdefault((arm, settings), []).append(f"`{name}`")
+    yield "| arm | settings | regimes |"
+    yield "|---" * 3 + "|"
+    for (arm, settings), names in sorted(regimes.items(), key=lambda one: one[0][0].lower()):
+        yield f"| {arm} | {settings} | {', '.join(names)} |"
+
+
+def _toml(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
 def _verdicts_of(name: str) -> Iterator[str]:
@@ -266,7 +288,7 @@ def _of_other_sizes(regime: str, scores: Iterable[RegimeScores], steps: StepTabl
 def _table(scores: RegimeScores, comparison: Comparison, ratio: float) -> Iterator[str]:
     """A row per arm: means and standard deviations, difference over all clients, and what a run costs."""
     found = against(scores, comparison.reference, ratio) if comparison.reference in scores.arms else {}
-    heads = ["arm", "n", *scores.groups, f"less {comparison.reference}", "p (Holm)", "", "MB", "simulated s"]
+    heads = ["arm", "n", *scores.groups, f"less {comparison.reference}", "p (Holm)", "", "MB", "simulated s", "J"]
     yield "| " + " | ".join(heads) + " |"
     yield "|---" * len(heads) + "|"
     for arm in (arm for arm in comparison.methods if arm in scores.arms):
@@ -274,11 +296,8 @@ def _table(scores: RegimeScores, comparison: Comparison, ratio: float) -> Iterat
         costs = scores.costs(arm)
         said = _said(found.get((arm, ALL)))
         n = len(scores.values(arm, ALL))
-        yield (
-            "| "
-            + " | ".join([arm, str(n), *cells, *said, f"{costs['megabytes']:.0f}", f"{costs['virtual_s']:.1f}"])
-            + " |"
-        )
+        spent = (f"{costs['megabytes']:.0f}", f"{costs['virtual_s']:.1f}", f"{costs['joules']:.0f}")
+        yield f"| {' | '.join([arm, str(n), *cells, *said, *spent])} |"
 
 
 def _spread(scores: RegimeScores, arm: str, group: str) -> str:
@@ -292,8 +311,7 @@ def _spread(scores: RegimeScores, arm: str, group: str) -> str:
 def _said(one: Difference | None) -> tuple[str, str, str]:
     if one is None:
         return "", "", ""
-    p = "-" if one.p_holm is None else ("<.001" if one.p_holm < 0.001 else f"{one.p_holm:.3f}".replace("0.", ".", 1))
-    return str(one), p, one.marked
+    return str(one), "-" if one.p_holm is None else p_text(one.p_holm), one.marked
 
 
 def _steps_text(steps: StepTable, search: str) -> Iterator[str]:

@@ -28,6 +28,7 @@ class Difference:
         interval: of the mean difference; None: fewer than two seeds.
         p: two-sided; None: unknown.
         p_holm: adjusted for the family; None: unknown, or not adjusted yet.
+        n_mixed: number of seeds of which both ran on different kinds of processors.
     """
 
     arm: str
@@ -38,6 +39,7 @@ class Difference:
     interval: tuple[float, float] | None
     p: float | None
     p_holm: float | None = None
+    n_mixed: int = 0
 
     @property
     def word(self) -> str:
@@ -50,6 +52,11 @@ class Difference:
     def marked(self) -> str:
         """The word, in bold where something is shown."""
         return self.word if self.word == NOT_SHOWN else f"**{self.word}**"
+
+    @property
+    def p_values(self) -> str:
+        """Both p values, as the page has them; empty: unknown."""
+        return "" if self.p is None or self.p_holm is None else f"p {p_text(self.p)}, {p_text(self.p_holm)}"
 
     def __str__(self) -> str:
         if self.mean is None:
@@ -72,9 +79,18 @@ def difference(scores: RegimeScores, arm: str, other: str, group: str, test_per_
         test_per_train: see `paired_estimate`; 0 where seeds have data of their own.
     """
     mine, theirs = scores.values(arm, group), scores.values(other, group)
-    found = [mine[seed] - theirs[seed] for seed in mine if seed in theirs]
-    estimate = paired_estimate(found, test_per_train)
-    return Difference(arm, other, group, len(found), fmean(found) if found else None, estimate.interval, estimate.p)
+    found = {seed: mine[seed] - theirs[seed] for seed in mine if seed in theirs}
+    estimate = paired_estimate([*found.values()], test_per_train)
+    return Difference(
+        arm,
+        other,
+        group,
+        n=len(found),
+        mean=fmean(found.values()) if found else None,
+        interval=estimate.interval,
+        p=estimate.p,
+        n_mixed=sum(scores.is_mixed(arm, other, seed) for seed in found),
+    )
 
 
 def adjusted(family: Sequence[Difference]) -> list[Difference]:
@@ -102,3 +118,8 @@ def all_are(differences: Iterable[Difference], word: str) -> bool:
 def signed(value: float) -> str:
     """A difference of scores, as -.012."""
     return f"{value:+.3f}".replace("0.", ".", 1)
+
+
+def p_text(p: float) -> str:
+    """A p value, as .012."""
+    return "<.001" if p < 0.001 else f"{p:.3f}".replace("0.", ".", 1)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from doubles.page_scripts import page_scripts, score_row
 from sheafedge.scenarios.compare.plan import planned_runs
+from sheafedge.scenarios.schema.neighborhood import neighborhood_of
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
@@ -85,8 +86,10 @@ def test_what_is_kept_is_read_back_and_replaced_by_run(scripts: Mapping[str, Mod
     assert again.of("drones").values("DSGD", "gps")[0] == pytest.approx(1 / 3, abs=1e-6)
     run, sizes = ("drones", "DSGD", "", 3), (0.01, 0.1)
     assert again.has(run, sizes)
-    assert again.has(run, sizes, ["c0de"])
-    assert not again.has(run, sizes, ["other"])
+    assert again.has(run, sizes, "c0de")
+    assert not again.has(run, sizes, "other")
+    assert again.has(run, sizes, "c0de", "P, V")
+    assert not again.has(run, sizes, "c0de", "Q, V")
     assert not again.has(run, (0.01, 0.3))  # other step sizes are another run
     assert not again.has(("drones", "DSGD", "", 99), sizes)
     again.put([score_row(scripts, "drones", "DSGD", 3, 0.9, "gps")])
@@ -219,7 +222,7 @@ def test_the_overview_has_a_column_per_regime_and_says_what_was_not_run(
     assert overview_rows(scripts, "orders", ledger, ("blockage",)) == []
     assert head == "| What is praised | `blockage` (n = 6) |"
     words = dict(row.strip("| ").split(" | ") for row in rows)
-    assert words["sharing encoders, common initial heads"].endswith("**better**")
+    assert words["sharing encoders, common initial heads, over twice the steps"].endswith("**better**")
     assert words["the coupling, with our settings"].endswith("**worse**")
     assert words["twice the compute"].endswith("not shown")
     assert words["the coupling, as printed, gamma .23"].endswith("not shown (n = 1)")
@@ -233,9 +236,43 @@ def test_the_overview_has_a_column_per_regime_and_says_what_was_not_run(
     drawn = {things[round(bar[0].get_ydata()[0])]: bar[0] for bar in panel.containers}
     # one seed has no interval
     assert {*things} - {*drawn} == {thing for thing, words_of in words.items() if words_of.endswith("(n = 1)")}
-    gain, loss = drawn["sharing encoders, common initial heads"], drawn["the coupling, with our settings"]
+    gain, loss = (
+        drawn["sharing encoders, common initial heads, over twice the steps"],
+        drawn["the coupling, with our settings"],
+    )
     assert gain.get_xdata()[0] > 0.0 > loss.get_xdata()[0]
     assert (gain.get_marker(), loss.get_marker(), drawn["twice the compute"].get_marker()) == (">", "<", "o")
+
+
+def test_rows_count_seeds_of_which_both_arms_ran_on_different_processors(
+    scripts: Mapping[str, ModuleType], tmp_path: Path
+) -> None:
+    ledger = kept(scripts, tmp_path / "x", "drones", {"local": 0.25, "local, twice the steps": 0.5})
+    groups = ledger.of("drones").groups
+    elsewhere = (score_row(scripts, "drones", "local", seed, 0.3, group) for seed in (1, 4) for group in groups)
+    ledger.put(replace(row, processor="Q, V") for row in elsewhere)
+    (row,) = scripts["controls"].control_rows(judged(scripts, ledger, ("drones",)))
+    assert row.startswith("| `drones` | twice the compute | local, twice the steps | local | ")
+    assert row.endswith("better (p <.001, <.001) | 2 |")
+
+
+def test_every_arm_is_listed_with_its_settings(scripts: Mapping[str, ModuleType]) -> None:
+    rows = [*scripts["make"]._arms_text()][2:]
+    twice = '| local, twice the steps | `algorithm = "local"`, `training.local_steps = 10` | `tracking`, `'
+    assert any(row.startswith(twice) for row in rows)
+    named = {row.split(" | ")[0].removeprefix("| ") for row in rows}
+    assert named == {arm for name in scripts["make"].REGIMES for arm in scripts["make"].comparison_of(name).methods}
+
+
+def test_seeds_without_neighbors_of_one_group_are_as_many_as_the_page_says(scripts: Mapping[str, ModuleType]) -> None:
+    comparison = scripts["make"].comparison_of("drones_sizes_same")
+    alone = 0
+    for run in planned_runs(comparison.edited({"methods": {"local": {"algorithm": "local"}}, "reference": ""})):
+        graph, groups = neighborhood_of(run.scenario)[1:]
+        alone += not any(groups[a] == groups[b] == "gps" for a, b in graph.edges)
+    assert (alone, len(comparison.seeds)) == (16, 20)
+    text = (RESULTS / "page.md").read_text(encoding="utf-8")
+    assert "in sixteen of the twenty seeds no two of them are neighbors" in " ".join(text.split())
 
 
 def test_curves_have_a_column_per_value_and_a_picture(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
