@@ -65,7 +65,7 @@ federated: $(STAMP)  ## docs/federated.md and two_digits.md: hours of tuning and
 transfer: $(STAMP)  ## docs/transfer.md: from streets to measured sites; half an hour, continued where it stopped (ARGS="--set world.n_sites=6")
 	$(VENV)/bin/python docs/transfer/make.py $(ARGS)
 
-edge: $(STAMP)  ## docs/edge.md: fewer bits, lost sensors, late joiners; an hour, continued where it stopped (ARGS="--only blockage")
+edge: $(STAMP)  ## docs/edge_results.md: fewer bits, lost sensors, late joiners; an hour, continued where it stopped (ARGS="--only blockage")
 	$(VENV)/bin/python docs/edge/make.py $(ARGS)
 
 docs: $(STAMP)  ## installs MkDocs (the extra [docs]) and builds the documentation site: build/site/index.html

@@ -6,7 +6,7 @@ Every scenario is trained once per seed; then its users are played again and aga
 figure is the sum over all base stations, per seed in the order of the seeds; `over_stations` has means over the base
 stations of all seeds, and paired differences over them. `scores` are those of the answers that rules act on, about all
 held-out frames, as means over the base stations; `horizons` has those of forecasts for every frame ahead, over the
-frames of all base stations. The page `docs/value.md` shows it.
+frames of all base stations. The pages `docs/value.md` and `docs/value_settings.md` show it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A base station that joins late and tunes a neighbor's model on a few samples of its own: curves for `docs/edge.md`.
+"""A base station joins late and tunes a neighbor's model on a few own samples: curves for `docs/edge_results.md`.
 
 The control trains alone, from the start of every model, on the same samples with as many steps.
 """

@@ -1,4 +1,4 @@
-"""Makes the table of drift in `docs/edge.md`: false alarms on held-out samples, shifts and faults that are found.
+"""Makes the table of drift in `docs/edge_results.md`: false alarms on held-out samples, shifts and faults found.
 
     python docs/edge/drift.py runs/edge/blockage-joint-0
 

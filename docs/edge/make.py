@@ -1,4 +1,4 @@
-"""Makes the tables of `docs/edge.md`: fewer bits, a lost sensor, a base station that joins late and tunes.
+"""Makes the tables of `docs/edge_results.md`: fewer bits, a lost sensor, a base station that joins late and tunes.
 
     make edge [ARGS="--runs runs/edge --only blockage"]
 
@@ -31,7 +31,7 @@ from sheafedge.scenarios.tasks.task_table import TASKS  # noqa: E402
 from sheafedge.scenarios.wiring.members import members_of  # noqa: E402
 from sheafedge.scenarios.wiring.torch_setup import one_torch_thread  # noqa: E402
 
-PAGE = HERE.parent / "edge.md"
+PAGE = HERE.parent / "edge_results.md"
 
 _EIGHT = {"world.n_sites": 8, "clients.n_clients": 8, "topology.kind": "complete"}
 #: Scenario -> what is changed, so that three seeds take minutes.

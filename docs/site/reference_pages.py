@@ -28,8 +28,9 @@ search:
 
 Every field, from the schema that checks it; `sheafedge fields PREFIX` prints the same. A file sets
 `loss_probability` in its table `[link]`, the command line `--set link.loss_probability=0.2`. `*` stands for the number
-of an entry in a list of tables, such as `[[faults]]`. How fields work together: [scenarios](../scenarios.md),
-[links](../links.md), [faults](../faults.md), [algorithms](../algorithms.md)."""
+of an entry in a list of tables, such as `[[faults]]`. How fields work together:
+[scenario files](../scenario_files.md), [world models](../world_models.md), [links](../links.md),
+[faults](../faults.md), [algorithms](../algorithms.md)."""
 _ALGORITHMS_HEAD = """# Algorithms by name
 
 Every value of `algorithm`; `sheafedge algorithms NAME` prints the same. Equations, sources and choices:

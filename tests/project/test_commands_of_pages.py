@@ -121,7 +121,7 @@ def plugins_of_the_page() -> None:
 
 
 def scenario_of_the_page() -> None:
-    (text,) = (block for block in blocks("scenarios.md", "toml") if 'name = "radar_corner"' in block)
+    (text,) = (block for block in blocks("scenario_files.md", "toml") if 'name = "radar_corner"' in block)
     Path("radar_corner.toml").write_text(text)
     Path("radar_corner.toml").write_text(short("radar_corner", "radar_corner.toml"))
 
@@ -142,7 +142,7 @@ AT_HAND: dict[str, Callable[[], None]] = {
     "own_recordings.md": recordings_of_the_page,
     "transfer.md": recordings_of_the_page,
     "plugins.md": plugins_of_the_page,
-    "scenarios.md": scenario_of_the_page,
+    "scenario_files.md": scenario_of_the_page,
     "serving.md": bundle_and_keys,
 }
 

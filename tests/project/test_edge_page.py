@@ -1,4 +1,4 @@
-"""The script behind docs/edge.md: its scenarios can be run, and its tables say what the figures say."""
+"""The script behind docs/edge_results.md: its scenarios can be run, and its tables say what the figures say."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_tables_say_what_the_figures_say(make: ModuleType, tmp_path: Path) -> No
 
 
 def test_the_page_has_all_of_its_tables() -> None:
-    template, page = ((PAGES / name).read_text() for name in ("edge/page.md", "edge.md"))
+    template, page = ((PAGES / name).read_text() for name in ("edge/page.md", "edge_results.md"))
     holes = [line for line in template.splitlines() if line.startswith("<!-- ")]
     assert len(holes) == 5
     assert not [hole for hole in holes if hole in page]
