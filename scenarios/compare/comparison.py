@@ -15,8 +15,7 @@ from pydantic import Field
 
 from ...emulator.contracts import ConfigError, ScenarioError
 from ...emulator.regular_file import is_regular
-from ...emulator.regular_file import shown as plain
-from ..scenario_files.layered_file import LayeredFile
+from ..scenario_files.layered_file import LayeredFile, Layering, read_layers
 from ..schema.data_section import first_repeated
 from ..schema.scenario import Scenario, load_scenario, shipped_scenarios
 from ..schema.section import FolderName, Section
@@ -178,34 +177,52 @@ def validated_comparison(tree: Mapping[str, Any]) -> Comparison:
 
 
 def loaded_tables(name_or_path: str) -> dict[str, Any]:
-    """Tables of a comparison file; for a scenario, tables of a comparison without methods.
+    """Tables of a comparison file and of those that it builds on; for a scenario, tables of one without methods.
 
     Raises:
         ConfigError: neither a scenario nor a readable comparison file.
     """
+    return _loaded(name_or_path)[0]
+
+
+def _loaded(name_or_path: str) -> tuple[dict[str, Any], LayeredFile | None]:
+    """Tables as `loaded_tables` has them, and the file that they are of; None: it is a scenario's."""
     path = Path(name_or_path)
-    tables = {} if name_or_path in shipped_scenarios() else _with_current_names(_toml(path))
-    # a file with none of these fields is a scenario, or neither of the two
-    if "scenario" not in tables and not {"methods", "vary", "seeds"} & tables.keys():
+    if name_or_path in shipped_scenarios() or not _is_comparison(path):
         scenario = load_scenario(name_or_path)  # raises with a sentence about a file that is neither
         # absolute: the path is stored in comparison.toml, which lies in another folder
         named = name_or_path if name_or_path in shipped_scenarios() else str(path.absolute())
-        return {"name": scenario.name, "scenario": named}
-    scenario_name = tables.get("scenario")
+        return {"name": scenario.name, "scenario": named}, None
+    file = read_layers(path, {}, _LAYERING)
+    scenario_name = file.tables.get("scenario")
     if not isinstance(scenario_name, str):
         raise ConfigError(f"{path}: scenario must name a shipped scenario or a TOML file, got {shown(scenario_name)}")
-    # a relative path is relative to the comparison file, not to the current folder
-    if scenario_name not in shipped_scenarios() and is_regular(path.parent / scenario_name):
-        tables["scenario"] = str((path.parent / scenario_name).absolute())
-    return {"name": path.stem, **tables}
+    return {"name": path.stem, **file.tables}, file
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    """Tables of a file; empty if it cannot be read, which `load_scenario` then reports."""
+def _is_comparison(path: Path) -> bool:
+    """Whether a file has a field that no scenario has; what has none is a scenario, or neither of the two."""
     try:
-        return read_toml(path)
+        tables = read_toml(path)
     except ConfigError:
-        return {}
+        return False  # `load_scenario` reports it
+    return not _FIELDS_OF_COMPARISONS.isdisjoint(tables)
+
+
+def _placed(tables: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Tables with current names, flat edits, and the path of a scenario, relative to the file, as one from anywhere."""
+    named = _with_current_names(tables)
+    if "set" in named:
+        named["set"] = _flat(named["set"])  # so that a file changes one field of its base, however either writes it
+    scenario = named.get("scenario")
+    if isinstance(scenario, str) and scenario not in shipped_scenarios() and is_regular(path.parent / scenario):
+        named["scenario"] = str((path.parent / scenario).absolute())
+    return named
+
+
+#: A file that names methods, or a field that varies, has those and no others; a search chose settings of other methods.
+_LAYERING = Layering(_placed, frozenset({"name", "tuning"}), frozenset({"methods", "vary"}))
+_FIELDS_OF_COMPARISONS = frozenset({"scenario", "methods", FORMER_METHODS, "vary", "seeds", "set", "reference"})
 
 
 def combined_comparison(
@@ -223,26 +240,24 @@ def combined_comparison(
         ConfigError: an invalid comparison, or edits for all methods that do not fit the scenario; with the line of the
             comparison file that is wrong.
     """
-    tables = loaded_tables(name_or_path)
+    tables, file = _loaded(name_or_path)
     try:
         comparison = _combined(tables, replaced, edits, otherwise)
         comparison.base()
     except ConfigError as error:
-        path = Path(name_or_path)
-        if name_or_path in shipped_scenarios() or str(path.absolute()) == tables["scenario"]:
+        if file is None:
             raise  # there is no comparison file
-        raise _located(error, path, {*replaced, *edits}) from None
+        raise _located(error, file, {*replaced, *edits}) from None
     return comparison
 
 
-def _located(error: ConfigError, path: Path, asked: Set[str]) -> ScenarioError:
+def _located(error: ConfigError, file: LayeredFile, asked: Set[str]) -> ScenarioError:
     """Complaints with file and line, where they are about what the file says and not about what was asked for."""
-    file = LayeredFile({}, (path,))
 
     def placed(sentence: str) -> str:
         key = sentence.split(maxsplit=1)[0].rstrip(":,")
         place = file.place_of(f"set.{key}") if file.sets(f"set.{key}") else file.place_of(key)
-        return sentence if key in asked or place is None else f"{plain(path)}:{place.line}: {sentence}"
+        return sentence if key in asked or place is None else f"{file.told(place)}: {sentence}"
 
     return ScenarioError([placed(one) for one in getattr(error, "sentences", (str(error),))])
 

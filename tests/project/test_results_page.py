@@ -386,7 +386,6 @@ def test_fresh_seeds_ask_the_same_of_the_same_arms(scripts: Mapping[str, ModuleT
         for name in ("drones_sizes", "drones_sizes_fresh", "drones_sizes_trust", "drones_sizes_same")
     ]
     for again in others[1:]:
-        assert again.edits == asked.edits
         shared = again.methods.keys() & asked.methods.keys()
         assert len(shared) == 2
         assert all(again.methods[arm] == asked.methods[arm] for arm in shared)

@@ -100,6 +100,54 @@ def test_a_scenario_file_beside_the_comparison_is_found(tmp_path: Path) -> None:
     assert requested_comparison(str(tmp_path / "compare.toml")).base().task == "beam_prediction"
 
 
+def test_a_file_builds_on_another(file: str, tmp_path: Path) -> None:
+    (tmp_path / "plain.toml").write_text('base = "views.toml"\nseeds = [7]\n[set.data]\nimages = "plain"\n')
+    base, plain = requested_comparison(file), requested_comparison(str(tmp_path / "plain.toml"))
+    assert plain == base.edited({"name": "plain", "seeds": [7], "set": {**base.edits, "data.images": "plain"}})
+
+    (tmp_path / "below").mkdir()
+    (tmp_path / "mine.toml").write_text('base = "drone_beam"\nrounds = 2\n')
+    (tmp_path / "views.toml").write_text(FILE.replace('"drone_beam"', '"mine.toml"'))
+    few = tmp_path / "below" / "few.toml"
+    few.write_text('base = "../views.toml"\nreference = ""\n[methods.dsgd]\nalgorithm = "dsgd"\n')
+    found = requested_comparison(str(few))
+    assert (found.name, found.methods) == ("few", {"dsgd": {"algorithm": "dsgd"}})
+    assert found.vary == base.vary
+    assert found.base().rounds == 2, "the scenario is relative to the file that names it"
+
+
+BUILT_ON = {
+    "a value of the base": ("", "data.stride = 4", "data.stride = 0", "mine.toml, base views.toml:7: data.stride must"),
+    "a value of its own": ("[set.data]\nstride = 0\n", "", "", "mine.toml:3: data.stride must"),
+    "methods that are replaced": ("[methods.x]\nrounds = 1\n", "", "", "reference must be one of the methods x, got"),
+    "nothing that is there": (
+        'seeds = [1]\nbase = "no.toml"\n',
+        "",
+        "",
+        "base must name a TOML file beside this one, got",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BUILT_ON)
+def test_complaints_name_the_file_that_is_wrong(case: str, file: str, tmp_path: Path) -> None:
+    mine, old, new, said = BUILT_ON[case]
+    Path(file).write_text(FILE.replace(old, new))
+    path = tmp_path / "mine.toml"
+    path.write_text(mine if "base" in mine else f'base = "views.toml"\n{mine or "seeds = [1]"}')
+    with pytest.raises(ConfigError) as refused:
+        requested_comparison(str(path))
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_what_a_search_chose_is_not_inherited(file: str, tmp_path: Path) -> None:
+    Path(file).write_text(f'{FILE}[tuning]\nseeds = [9]\n[tuning.grid]\n"training.head_step_size" = [0.1, 0.3]\n')
+    (tmp_path / "mine.toml").write_text('base = "views.toml"\nseeds = [1]\n')
+    assert requested_comparison(file).tuning is not None
+    assert requested_comparison(str(tmp_path / "mine.toml")).tuning is None
+
+
 def test_options_take_lists_of_lists_and_of_tables_whole() -> None:
     assert parsed_values("--vary", "k=[[0,1],[1,2]],[[0,2]]") == ("k", [[[0, 1], [1, 2]], [[0, 2]]])
     groups = ['[{name="a", modalities=["rf"]}, {name="b]", modalities=["gps", "rf"]}]', '[{name="c,d"}]']
