@@ -26,10 +26,13 @@ from statistics import fmean
 from controls import Judged, judged_controls  # a script beside its modules
 from ledger import ALL, Ledger, RegimeScores
 from sheafedge.scenarios.compare.comparison import Comparison
+from sheafedge.scenarios.compare.result_table import without_zero
 from verdicts import Difference, against
 
 NOT_RUN = "*not run yet*"
 FIELD = re.compile(r"\{\{(d|r|m|n|v|a|mb|s|j) ([^{}]+)\}\}")
+#: Kind of field -> cost of a run, and its format.
+COSTS = {"mb": ("megabytes", ",.0f"), "s": ("virtual_s", ".1f"), "j": ("joules", ".0f")}
 SEEDS = re.compile(r"seeds (\d+) to (\d+)")
 
 
@@ -137,17 +140,14 @@ def _figure(one: Citation, scores: RegimeScores) -> str:
     if one.kind == "a":
         return _score(fmean(fmean(scores.values(arm, ALL).values()) for arm in scores.arms))
     (arm,) = one.arms
-    if one.kind == "mb":
-        return f"{scores.costs(arm)['megabytes']:,.0f}"
-    if one.kind == "j":
-        return f"{scores.costs(arm)['joules']:.0f}"
-    if one.kind == "s":
-        return f"{scores.costs(arm)['virtual_s']:.1f}"
+    if one.kind in COSTS:
+        name, form = COSTS[one.kind]
+        return format(scores.costs(arm)[name], form)
     return _score(fmean(scores.values(arm, one.group).values()))
 
 
 def _score(value: float) -> str:
-    return f"{value:.3f}".removeprefix("0")
+    return without_zero(f"{value:.3f}")
 
 
 def _difference(one: Citation, judged: Judged) -> Difference:

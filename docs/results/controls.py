@@ -284,8 +284,8 @@ def overview(name: str, judged: Mapping[str, Judged]) -> dict[str, list[Differen
 
 
 def n_seeds(column: Iterable[Difference | None]) -> int:
-    """Seeds of most differences of a regime."""
-    return max(one.n for one in column if one is not None)
+    """Largest number of seeds of a difference of a regime; 0: none was run."""
+    return max((one.n for one in column if one is not None), default=0)
 
 
 def overview_rows(name: str, judged: Mapping[str, Judged]) -> Iterator[str]:
@@ -297,13 +297,14 @@ def overview_rows(name: str, judged: Mapping[str, Judged]) -> Iterator[str]:
     columns, everywhere = overview(name, judged), shown_on_the_whole_page(judged)
     if not columns:
         return
-    heads = [f"`{regime}` (n = {n_seeds(column)})" for regime, column in columns.items()]
+    n_of = {regime: n_seeds(column) for regime, column in columns.items()}
+    heads = [f"`{regime}` (n = {n})" for regime, n in n_of.items()]
     yield f"| What is praised | {' | '.join(heads)} |"
     yield "|---" * (1 + len(columns)) + "|"
     for thing, *row in zip(OVERVIEWS[name], *columns.values(), strict=True):
         cells = (
-            _cell(one, n_seeds(columns[regime]), one is not None and (regime, one.arm, one.other) in everywhere)
-            for regime, one in zip(columns, row, strict=True)
+            _cell(one, n, one is not None and (regime, one.arm, one.other) in everywhere)
+            for (regime, n), one in zip(n_of.items(), row, strict=True)
         )
         yield f"| {thing} | {' | '.join(cells)} |"
 
@@ -323,5 +324,5 @@ def control_rows(judged: Mapping[str, Judged]) -> Iterator[str]:
         for one in (one for one in CONTROLS if one.regime == regime and (one.arm, one.control, ALL) in of_regime):
             named = f"| `{regime}` | {one.thing} | {one.arm} | {one.control} |"
             in_groups = [of_regime[one.arm, one.control, group] for group in groups]
-            said = "; ".join(f"{each.group}: {each} {each.word} ({each.p_values or 'no p'})" for each in in_groups)
+            said = "; ".join(f"{each.group}: {each} {each.word} ({each.p_values})" for each in in_groups)
             yield f"{named} {said} | {in_groups[-1].n_mixed} |"

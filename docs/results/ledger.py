@@ -222,7 +222,7 @@ def rows_of_run(regime: str, run: PlannedRun, summary: Mapping[str, Any]) -> lis
         run: as it was planned.
         summary: content of its `summary.json`, written on this machine.
     """
-    traffic = summary["traffic"]
+    traffic, code, processor = summary["traffic"], summary["environment"]["code"], processor_here()
     score = TASKS[run.scenario.task].columns[0].key
     return [
         Row(
@@ -236,8 +236,8 @@ def rows_of_run(regime: str, run: PlannedRun, summary: Mapping[str, Any]) -> lis
             summary["virtual_time_s"],
             summary["energy_j"],
             *sizes_of(run),
-            summary["environment"]["code"],
-            processor_here(),
+            code,
+            processor,
         )
         for group, figures in groups_with_all(summary).items()
     ]

@@ -10,6 +10,7 @@ read from the folder `deepsense` in $SHEAFEDGE_DATA; without them their regimes 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,11 +43,13 @@ from regimes import (  # noqa: E402
 )
 from repeats import Repeats  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison  # noqa: E402
+from sheafedge.scenarios.compare.difference_tables import p_value_text  # noqa: E402
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
+from sheafedge.scenarios.compare.result_table import without_zero  # noqa: E402
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # noqa: E402
 from sheafedge.scenarios.report.figure_style import save_figure  # noqa: E402
 from steps import GAIN, StepTable, at_the_edge, lack_part, search_steps  # noqa: E402
-from verdicts import Difference, against, p_text  # noqa: E402
+from verdicts import Difference, against  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
 SCORES, STEPS, REPEATS = HERE / "scores.csv", HERE / "steps.csv", HERE / "repeats.csv"
@@ -102,12 +105,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         comparison, found = comparison_of(name), _varied(name, ledger)
         if found:
             draw_curves(found, comparison.varied_key, list(comparison.methods), FIGURES / f"results-{name}")
-    found = judged_everywhere(ledger)
+    differences = judged_everywhere(ledger)
     for name, things in OVERVIEWS.items():
-        if columns := overview(name, found):
+        if columns := overview(name, differences):
             save_figure(overview_figure(things, columns), FIGURES / f"results-{name}", ("png",))
     try:
-        PAGE.write_text(page(ledger, steps, repeats), encoding="utf-8")
+        PAGE.write_text(page(ledger, steps, repeats, differences), encoding="utf-8")
     except CitationError as error:
         raise SystemExit(f"sentences of docs/results/page.md say what the scores do not; mend them:\n{error}") from None
     CONSOLE.print(f"wrote {PAGE}")
@@ -145,11 +148,10 @@ def _keep(regime: str, run: PlannedRun, ledger: Ledger, repeats: Repeats, folder
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def page(ledger: Ledger, steps: StepTable, repeats: Repeats) -> str:
+def page(ledger: Ledger, steps: StepTable, repeats: Repeats, differences: Mapping[str, Judged]) -> str:
     """The template with what is kept; errors as of `cited`."""
     comparisons = {name: comparison_of(name) for name in REGIMES}
     ratios = {name: test_per_train(name, ledger) for name in REGIMES}
-    differences = judged_everywhere(ledger)
     text = cited((HERE / "page.md").read_text(encoding="utf-8"), ledger, comparisons, ratios, differences)
     parts: Mapping[str, Callable[[str], str]] = {
         "arms": lambda _: "\n".join(_arms_text()),
@@ -186,16 +188,12 @@ def _arms_text() -> Iterator[str]:
     regimes: dict[tuple[str, str], list[str]] = {}
     for name in REGIMES:
         for arm, edits in comparison_of(name).methods.items():
-            settings = ", ".join(f"`{key} = {_toml(value)}`" for key, value in edits.items())
+            settings = ", ".join(f"`{key} = {json.dumps(value)}`" for key, value in edits.items())
             regimes.setdefault((arm, settings), []).append(f"`{name}`")
     yield "| arm | settings | regimes |"
     yield "|---" * 3 + "|"
     for (arm, settings), names in sorted(regimes.items(), key=lambda one: one[0][0].lower()):
         yield f"| {arm} | {settings} | {', '.join(names)} |"
-
-
-def _toml(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
 def _verdicts_of(name: str) -> Iterator[str]:
@@ -304,14 +302,14 @@ def _spread(scores: RegimeScores, arm: str, group: str) -> str:
     values = list(scores.values(arm, group).values())
     if not values:
         return "-"
-    spread = f"±{stdev(values):.3f}" if len(values) > 1 else ""
-    return f"{mean(values):.3f}{spread}".replace("0.", ".")
+    spread = f"±{without_zero(f'{stdev(values):.3f}')}" if len(values) > 1 else ""
+    return without_zero(f"{mean(values):.3f}") + spread
 
 
 def _said(one: Difference | None) -> tuple[str, str, str]:
     if one is None:
         return "", "", ""
-    return str(one), "-" if one.p_holm is None else p_text(one.p_holm), one.marked
+    return str(one), p_value_text(one.p_holm), one.marked
 
 
 def _steps_text(steps: StepTable, search: str) -> Iterator[str]:

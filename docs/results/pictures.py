@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from sheafedge.scenarios.compare.result_table import without_zero
 from sheafedge.scenarios.report.figure_style import (
     COLORS,
     INK,
@@ -106,7 +107,7 @@ def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequen
 
 def _without_zero(value: float, _: int) -> str:
     """A difference as the page writes it: .1 and -.1, and 0."""
-    return f"{value:g}".replace("0.", ".", 1)
+    return without_zero(f"{value:g}")
 
 
 def _logarithmic(ax: Axes) -> None:

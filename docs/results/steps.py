@@ -22,6 +22,7 @@ from keeping import run_and_keep  # a script beside its modules
 from ledger import ALL, rows_of_run, sizes_of
 from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs
+from sheafedge.scenarios.compare.result_table import without_zero
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary
 from sheafedge.scenarios.compare.tuning import VALIDATION
 from tables import read_rows, write_rows
@@ -322,4 +323,4 @@ def lack_part(search: Search, name: str, table: StepTable) -> list[str]:
 
 
 def _number(score: float) -> str:
-    return f"{score:.3f}".replace("0.", ".", 1)
+    return without_zero(f"{score:.3f}")

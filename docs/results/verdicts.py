@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ledger import RegimeScores  # a script beside its modules
+from sheafedge.scenarios.compare.difference_tables import p_value_text
+from sheafedge.scenarios.compare.result_table import without_zero
 from sheafedge.scenarios.compare.statistics import CONFIDENCE, holm, paired_estimate
 
 BETTER, WORSE, NOT_SHOWN = "better", "worse", "not shown"
@@ -55,8 +57,8 @@ class Difference:
 
     @property
     def p_values(self) -> str:
-        """Both p values, as the page has them; empty: unknown."""
-        return "" if self.p is None or self.p_holm is None else f"p {p_text(self.p)}, {p_text(self.p_holm)}"
+        """Both p values, as the page has them."""
+        return f"p {p_value_text(self.p)}, {p_value_text(self.p_holm)}"
 
     def __str__(self) -> str:
         if self.mean is None:
@@ -117,9 +119,4 @@ def all_are(differences: Iterable[Difference], word: str) -> bool:
 
 def signed(value: float) -> str:
     """A difference of scores, as -.012."""
-    return f"{value:+.3f}".replace("0.", ".", 1)
-
-
-def p_text(p: float) -> str:
-    """A p value, as .012."""
-    return "<.001" if p < 0.001 else f"{p:.3f}".replace("0.", ".", 1)
+    return without_zero(f"{value:+.3f}")

@@ -8,7 +8,7 @@ from typing import Any
 from ..report.shown_scores import heading
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
-from .result_table import ResultTable, figure_of, group_names, name_cells, name_heads, number
+from .result_table import ResultTable, figure_of, group_names, name_cells, name_heads, number, without_zero
 
 
 def difference_tables(results: Mapping[str, Any]) -> list[ResultTable]:
@@ -35,7 +35,7 @@ def _difference_table(results: Mapping[str, Any], column: Column, group: str) ->
                 _signed(figure.get("mean"), column),
                 _interval(figure.get("interval"), column),
                 "-" if effect is None else f"{effect:+.2f}",
-                _p_value(figure.get("p_holm")),
+                p_value_text(figure.get("p_holm")),
             ]
         )
     return ResultTable(f"{heading(column)} above {results['reference']}, {group}", heads, rows)
@@ -77,8 +77,8 @@ def _with_interval(figure: Mapping[str, Any] | None, column: Column) -> str:
     return _signed(figure["mean"], column) + interval
 
 
-def _p_value(p: float | None) -> str:
+def p_value_text(p: float | None) -> str:
     """Text of a p value; small ones are as exact as their normality, which nobody has shown, allows."""
     if p is None:
         return "-"
-    return "<.001" if p < 0.001 else f"{p:.3f}".replace("0.", ".", 1)
+    return "<.001" if p < 0.001 else without_zero(f"{p:.3f}")

@@ -37,8 +37,16 @@ class ResultTable:
 def number(value: float, column: Column) -> str:
     """Text of a score in a table: without unit and without leading zero."""
     # the form of a column is one replacement field followed by its unit, such as "{:.2f} dB"
-    text = column.form[: column.form.index("}") + 1].format(value)
-    return text.replace("0.", ".", 1) if text.removeprefix("-").startswith("0.") else text
+    return without_zero(column.form[: column.form.index("}") + 1].format(value))
+
+
+def without_zero(text: str) -> str:
+    """Text of a number without the zero before its point.
+
+    >>> without_zero("-0.012"), without_zero("10.5")
+    ('-.012', '10.5')
+    """
+    return text.replace("0.", ".", 1) if text.lstrip("+-").startswith("0.") else text
 
 
 def shown_value(value: Any) -> str:

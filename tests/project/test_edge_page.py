@@ -37,7 +37,7 @@ def test_every_scenario_of_the_page_is_valid(make: ModuleType) -> None:
 def test_the_counterparts_keep_one_sensor_each_and_all_else(make: ModuleType) -> None:
     joint = make._scenario("blockage", 0)
     before = members_of(joint)
-    kept = [members_of(make._with_one_sensor(joint, index)) for index in (0, 1)]
+    kept = [members_of(make.with_one_sensor(joint, index)) for index in (0, 1)]
     for client, member in enumerate(before):
         assert tuple(members[client].modalities[0] for members in kept) == member.modalities
         assert {members[client].group for members in kept} == {member.group}
@@ -46,11 +46,11 @@ def test_the_counterparts_keep_one_sensor_each_and_all_else(make: ModuleType) ->
 
 def test_one_newcomer_of_every_group_is_off_for_good_and_leaves_neighbors_in_it(make: ModuleType) -> None:
     joint = make._scenario("blockage", 0)
-    newcomers = make._newcomers(joint)
+    newcomers = make.newcomers_of(joint)
     groups = [member.group for member in members_of(joint)]
     assert sorted(groups[client] for client in newcomers) == sorted(set(groups))
     assert all(groups.count(groups[client]) > 1 for client in newcomers)
-    (fault,) = make._without_newcomers(joint).faults
+    (fault,) = make.without_newcomers(joint).faults
     assert (fault.kind, list(fault.nodes), fault.is_for_good) == ("node_off", newcomers, True)
 
 

@@ -174,8 +174,8 @@ def test_scores_of_other_step_sizes_than_the_chosen_ones_are_named(
 
 def test_the_page_is_what_is_kept_makes_of_it(scripts: Mapping[str, ModuleType]) -> None:
     make = scripts["make"]
-    kept_here = (scripts["ledger"].Ledger(make.SCORES), scripts["steps"].StepTable(make.STEPS))
-    written = make.page(*kept_here, scripts["repeats"].Repeats(make.REPEATS))
+    ledger, steps = scripts["ledger"].Ledger(make.SCORES), scripts["steps"].StepTable(make.STEPS)
+    written = make.page(ledger, steps, scripts["repeats"].Repeats(make.REPEATS), make.judged_everywhere(ledger))
     assert make.PAGE.read_text(encoding="utf-8") == written
 
 
@@ -191,7 +191,8 @@ def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, Modu
     scores["learned orders, same sensors (ours)"] = scores["encoders only, learned orders"]
     scores["head averaging, told the orders"] = tuple(0.7 + 0.001 * seed for seed in SEEDS)
     ledger = kept(scripts, tmp_path / "x", "drones_permuted", scores)
-    written = make.page(ledger, scripts["steps"].StepTable(tmp_path / "y"), scripts["repeats"].Repeats(tmp_path / "z"))
+    steps, repeats = scripts["steps"].StepTable(tmp_path / "y"), scripts["repeats"].Repeats(tmp_path / "z")
+    written = make.page(ledger, steps, repeats, make.judged_everywhere(ledger))
     assert "## What decides" in written
     assert "| `drones_permuted` | a start that is common by beam |" in written
     assert "Seeds 0, 1, 2, 3, 4, 5; differences to *encoders only*; code c0de." in written
@@ -386,6 +387,7 @@ def test_fresh_seeds_ask_the_same_of_the_same_arms(scripts: Mapping[str, ModuleT
         for name in ("drones_sizes", "drones_sizes_fresh", "drones_sizes_trust", "drones_sizes_same")
     ]
     for again in others[1:]:
+        assert again.edits == asked.edits
         shared = again.methods.keys() & asked.methods.keys()
         assert len(shared) == 2
         assert all(again.methods[arm] == asked.methods[arm] for arm in shared)
