@@ -93,6 +93,16 @@ _ALIKE = (
     ("centralized", "local, twice the steps", "pooling all samples, over twice the steps"),
 )
 _MIXED = ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned")
+_OVER_TWICE = (
+    "learned orders (ours)",
+    "local, twice the steps",
+    "training together, told nothing, over twice the steps",
+)
+_OVER_DSGD = (
+    "learned orders (ours)",
+    "DSGD",
+    "learned orders against one model per modality with a head of its own",
+)
 _AMONG_SAME = (
     "learned orders, same sensors (ours)",
     "encoders only, learned orders",
@@ -112,7 +122,7 @@ _LEARNED = (
     ("encoders only, learned orders", "local", "sharing encoders, told nothing, over as many steps"),
     _MIXED,
     _AMONG_SAME,
-    ("learned orders (ours)", "local, twice the steps", "training together, told nothing, over twice the steps"),
+    _OVER_TWICE,
     ("learned orders (ours)", "local", "training together, told nothing, over as many steps"),
     (
         "learned orders, same sensors (ours)",
@@ -145,7 +155,7 @@ _NUMBERS = (
 #: Nor do these know an order: heads that start independently, and a head for each modality.
 _RIVALS = (
     ("encoders only", "the same without coupling", "initial heads that are common by number"),
-    ("learned orders (ours)", "DSGD", "learned orders against one model per modality with a head of its own"),
+    _OVER_DSGD,
 )
 #: Name of a table at the top of the page -> what is praised in its rows.
 OVERVIEWS = {
@@ -201,15 +211,16 @@ CONTROLS = tuple(
             ("DSGD", "local, best modality", "averages of models of one modality"),
         ),
         "drones_views": _ALIKE,
-        "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS),
-        "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD),
+        "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS),
+        "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),
+        "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD, *_RIVALS),
         "drones_sizes_scarce": (
             *_TOLD,
             *_LEARNED,
             _OR_TOLD,
             ("learned orders (ours)", "mean of encoders only and tuned", "learned orders against personal models"),
         ),
-        # fresh seeds of one row of drones_sizes_scarce: no other is in their family
+        # fresh seeds of some rows of another regime: no others are in their family
         "drones_sizes_fresh": (_MIXED,),
         "drones_sizes_trust": (
             (

@@ -30,7 +30,7 @@ SEARCHES: Mapping[str, Search] = {
     "digits": Search("digits_clients", _NETWORKS, until=48),
     "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8, alike=_LONGER),
     "sky": Search("drones", _NETWORKS, until=16, alike=_LONGER),
-    "orders": Search("drones_permuted", _NETWORKS, until=16, alike=_SAME_SENSORS),
+    "orders": Search("drones_permuted", _NETWORKS, (100, 101, 102), until=16),
     # as many samples are trained on as in the regime, where nothing is kept aside for validation: orders need them
     "vendors": Search(
         "drones_sizes_scarce",
@@ -65,6 +65,7 @@ REGIMES: Mapping[str, str] = {
     "drones_views": "sky",
     "drones_rounds": "sky",
     "drones_permuted": "orders",
+    "drones_permuted_fresh": "orders",
     "drones_sizes": "orders",
     "drones_sizes_scarce": "vendors",
     "drones_sizes_fresh": "vendors",
