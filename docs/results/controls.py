@@ -98,11 +98,7 @@ _OVER_TWICE = (
     "local, twice the steps",
     "training together, told nothing, over twice the steps",
 )
-_OVER_DSGD = (
-    "learned orders (ours)",
-    "DSGD",
-    "learned orders against one model per modality with a head of its own",
-)
+_OVER_DSGD = ("learned orders (ours)", "DSGD", "learned orders against one model per modality with a head of its own")
 _AMONG_SAME = (
     "learned orders, same sensors (ours)",
     "encoders only, learned orders",
@@ -212,6 +208,7 @@ CONTROLS = tuple(
         ),
         "drones_views": _ALIKE,
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS),
+        # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),
         "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD, *_RIVALS),
         "drones_sizes_scarce": (
@@ -220,7 +217,6 @@ CONTROLS = tuple(
             _OR_TOLD,
             ("learned orders (ours)", "mean of encoders only and tuned", "learned orders against personal models"),
         ),
-        # fresh seeds of some rows of another regime: no others are in their family
         "drones_sizes_fresh": (_MIXED,),
         "drones_sizes_trust": (
             (
