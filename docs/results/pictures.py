@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
+from textwrap import fill
 
 from controls import n_seeds  # a script beside its modules
 from ledger import ALL, RegimeScores
@@ -27,6 +28,9 @@ from verdicts import BETTER, NOT_SHOWN, WORSE, Difference
 #: Key of a cost -> name of its axis.
 COSTS: Mapping[str, str] = {"megabytes": "MB sent", "virtual_s": "simulated s", "joules": "J spent"}
 
+#: Characters of a row's label before it goes on in a second line.
+LABEL_WIDTH = 44
+
 #: Word -> color, marker and filling: they differ in grey, too.
 WORDS: Mapping[str, Mapping[str, str]] = {
     BETTER: {"color": COLORS[0], "marker": ">", "markerfacecolor": COLORS[0]},
@@ -40,10 +44,10 @@ def overview_figure(things: Sequence[str], columns: Mapping[str, Sequence[Differ
 
     Args:
         things: that are praised, from above.
-        columns: regime -> a difference per thing; None: not run. Its name breaks at the first underscore.
+        columns: regime -> a difference per thing; None: not run. Its name breaks at underscores.
     """
     with figure_style():
-        height = 0.9 + 0.24 * len(things)
+        height = 1.0 + 0.3 * len(things)
         figure, axes = new_figure(2, height_in=height, grid=(1, len(columns)), sharex=True, sharey=True)
         for ax, (regime, column) in zip(axes, columns.items(), strict=True):
             for row, one in enumerate(column):
@@ -51,10 +55,10 @@ def overview_figure(things: Sequence[str], columns: Mapping[str, Sequence[Differ
                     ends = [[one.mean - one.interval[0]], [one.interval[1] - one.mean]]
                     ax.errorbar([one.mean], [row], xerr=ends, linestyle="", **WORDS[one.word])
             ax.axvline(0.0, color=INK, linewidth=0.7)
-            title = regime.replace("_", "_\n", 1)
+            title = regime.replace("_", "_\n")
             ax.set_title(f"{title}\nn = {n_seeds(column)}", fontsize=7.0)
             ax.xaxis.set_major_formatter(FuncFormatter(_without_zero))
-        axes[0].set_yticks(range(len(things)), things)
+        axes[0].set_yticks(range(len(things)), [fill(thing, LABEL_WIDTH) for thing in things])
         axes[0].invert_yaxis()
         figure.supxlabel("difference of scores over all clients, with its 95 % interval", fontsize=7.0)
         shown = [Line2D([], [], linestyle="", label=word, **looks) for word, looks in WORDS.items()]
