@@ -56,7 +56,7 @@ wheel-check: $(STAMP)  ## install the wheel in a clean environment and test it t
 benchmarks: $(STAMP)  ## every benchmark, as JSON
 	@set -e; for file in benchmarks/[!_]*.py; do echo "== $$file" >&2; $(VENV)/bin/python -P "$$file"; done
 
-results: $(STAMP)  ## docs/results.md: hours of tuning and comparing, continued where it stopped, on any machine (ARGS="--only blockage --keep-stale")
+results: $(STAMP)  ## docs/results.md: hours of tuning and comparing, continued where it stopped, on any machine (ARGS="--only blockage --jobs 4")
 	$(VENV)/bin/python docs/results/make.py $(ARGS)
 
 federated: $(STAMP)  ## docs/federated.md and two_digits.md: hours of tuning and comparing, continued where it stopped (ARGS="--only wisdm")

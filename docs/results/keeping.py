@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -20,7 +19,9 @@ def run_and_keep(
     is_kept: Callable[[PlannedRun], bool],
     keep: Callable[[PlannedRun], None],
     folder: Path,
-    options: argparse.Namespace,
+    jobs: int,
+    *,
+    keep_stale: bool = False,
 ) -> list[PlannedRun]:
     """Make the runs that are not kept, and keep what each came to.
 
@@ -29,7 +30,8 @@ def run_and_keep(
         is_kept: whether one of them is.
         keep: called with every complete run.
         folder: of runs; it may not be there yet.
-        options: `jobs` and `keep_stale`.
+        jobs: runs at a time.
+        keep_stale: runs of other code in the folder count as made.
 
     Returns:
         Runs that failed.
@@ -38,8 +40,8 @@ def run_and_keep(
     if not missing:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    with _KeepingLines(keep, options.keep_stale) as lines:
-        failed = execute(missing, folder, options.jobs, lines, keep_stale=options.keep_stale)
+    with _KeepingLines(keep, keep_stale) as lines:
+        failed = execute(missing, folder, jobs, lines, keep_stale=keep_stale)
     # those that were stored before, and those that share a run with another arm
     for run in missing:
         if run.name not in failed and not is_kept(run):

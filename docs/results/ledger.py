@@ -91,24 +91,15 @@ class Ledger:
         """What a row takes the place of; None: nothing."""
         return self._rows.get(row.key)
 
-    def has(
-        self, key: RunKey, sizes: tuple[float, float], code: str | None = None, processor: str | None = None
-    ) -> bool:
-        """Whether the scores of a run are there, with these step sizes, of encoders and heads.
+    def made(self, key: RunKey, sizes: tuple[float, float]) -> Row | None:
+        """Row of a run over all clients; None: it was not made with these step sizes.
 
         Args:
             key: regime, arm, varied value and seed.
             sizes: of the steps of encoders, and of heads.
-            code: that made it; None: any.
-            processor: that it ran on; None: any.
         """
         row = self._rows.get((*key, ALL))
-        return (
-            row is not None
-            and (row.encoder, row.head) == sizes
-            and code in (None, row.code)
-            and processor in (None, row.processor)
-        )
+        return row if row is not None and (row.encoder, row.head) == sizes else None
 
     def of(self, regime: str, varied: str = "") -> RegimeScores:
         """Scores of a regime."""

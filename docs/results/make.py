@@ -3,8 +3,9 @@
     make results [ARGS="--jobs 2 --only tracking --seeds 0 1"]
 
 Every regime is a comparison file in this folder. Step sizes are kept in `steps.csv` and scores in `scores.csv`, beside
-the page; runs are not, so that a call on another machine continues where any earlier one stopped. Measured samples are
-read from the folder `deepsense` in $SHEAFEDGE_DATA; without them their regimes are left as they are.
+the page; runs are not, so that a call on another machine continues where any earlier one stopped. A score stands
+where the code that the page is of made it, or repeats the code that did (`--again`: where the code here made it).
+Measured samples are read from the folder `deepsense` in $SHEAFEDGE_DATA; without them their regimes stay as they are.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from controls import (  # noqa: E402
     overview_rows,
 )
 from keeping import CONSOLE, run_and_keep  # noqa: E402
-from ledger import ALL, Ledger, RegimeScores, processor_here, rows_of_run, run_key, sizes_of, varied_text  # noqa: E402
+from ledger import ALL, Ledger, RegimeScores, Row, processor_here, rows_of_run, run_key, sizes_of, varied_text  # noqa: E402
 from pictures import draw_curves, overview_figure  # noqa: E402
 from regimes import (  # noqa: E402
     REGIMES,
@@ -85,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/results"), help="folder of runs")
     parser.add_argument("--only", nargs="*", default=tuple(REGIMES), metavar="NAME", help="run only these")
     parser.add_argument("--seeds", nargs="*", type=int, help="run only these of a regime's")
-    parser.add_argument("--keep-stale", action="store_true", help="do not repeat what other code scored")
+    parser.add_argument("--again", action="store_true", help="repeat what other code than that of this folder scored")
     parser.add_argument("--here", action="store_true", help="repeat what another kind of processor scored")
     parser.add_argument("--page-only", action="store_true", help="write the page from what is kept")
     options = parser.parse_args(arguments)
@@ -99,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         search = REGIMES[name]
         tuned = with_data(arms_of_search(search))
         assert tuned is not None, "it has the data of its regimes"
-        search_steps(search, SEARCHES[search], tuned, steps, options.out / f"tune-{search}", options)
+        search_steps(search, SEARCHES[search], tuned, steps, options.out / f"tune-{search}", options.jobs)
         _run(with_steps(comparison, steps_of(search, steps)), ledger, repeats, options)
     for name in (name for name in options.only if name in CURVES):
         comparison, found = comparison_of(name), _varied(name, ledger)
@@ -121,18 +122,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(comparison: Comparison, ledger: Ledger, repeats: Repeats, options: argparse.Namespace) -> None:
     """Run what is missing of a regime, keeping the scores of each run before the next."""
-    name, code = comparison.name, None if options.keep_stale else run_code()
-    processor = processor_here() if options.here else None
+    name = comparison.name
     ledger.keep_only(name, comparison.methods)
     folder = options.out / "runs"
     seeds = comparison.seeds if options.seeds is None else options.seeds
     run_and_keep(
         planned_runs(comparison.edited({"seeds": list(seeds)})),
-        lambda run: ledger.has(run_key(name, run), sizes_of(run), code, processor),
+        lambda run: _is_kept(ledger.made(run_key(name, run), sizes_of(run)), repeats, options),
         lambda run: _keep(name, run, ledger, repeats, folder),
         folder,
-        options,
+        options.jobs,
     )
+
+
+def _is_kept(row: Row | None, repeats: Repeats, options: argparse.Namespace) -> bool:
+    """Whether a run is not made again: the page's code made its row or repeats it, or the code of this folder did."""
+    if row is None or (options.here and row.processor != processor_here()):
+        return False
+    return row.code == run_code() or (not options.again and repeats.stands(row, VERSION))
 
 
 def _keep(regime: str, run: PlannedRun, ledger: Ledger, repeats: Repeats, folder: Path) -> None:

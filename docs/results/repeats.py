@@ -109,19 +109,23 @@ class Repeats:
         equal.add_nodes_from((code, version))
         return code != version and pairs.get((code, version), True) and nx.has_path(equal, code, version)
 
+    def stands(self, row: Row, version: str) -> bool:
+        """Whether a version made a row, or repeats the code that did."""
+        return row.code == version or self.repeated(row.regime, row.arm, row.code, version)
+
     def standing(self, ledger: Ledger, regimes: Iterable[str], version: str) -> Iterator[str]:
-        """A row per regime: how many of its runs a version made, how many are of arms that it repeats, and the rest."""
-        yield "| regime | runs | made by it | older, of arms that it repeats | older, of others | which | processors |"
+        """A row per regime: how many of its runs a version made, how many it repeats, and the rest."""
+        yield "| regime | runs | made by it | by code that it repeats | by other code | which | processors |"
         yield "|---" * 7 + "|"
         for regime in regimes:
             runs = ledger.runs(regime)
             if not runs:
                 continue
-            older = [run for run in runs if run.code != version]
-            others = [run for run in older if not self.repeated(regime, run.arm, run.code, version)]
+            others = [run for run in runs if not self.stands(run, version)]
+            n_own = sum(run.code == version for run in runs)
             arms = list(dict.fromkeys(run.arm for run in others))
             which = "all arms" if {*arms} == {run.arm for run in runs} else ", ".join(arms) or "none"
-            counts = (len(runs), len(runs) - len(older), len(older) - len(others), len(others))
+            counts = (len(runs), n_own, len(runs) - n_own - len(others), len(others))
             processors = Counter(run.processor for run in runs)
             on = "; ".join(f"{name}: {n}" for name, n in processors.most_common())
             yield f"| `{regime}` | {' | '.join(map(str, counts))} | {which} | {on} |"

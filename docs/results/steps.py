@@ -8,7 +8,6 @@ kept beside the page in `steps.csv`, as it comes: nothing in it is run again.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -150,9 +149,7 @@ class StepTable:
         return "\n".join(lines)
 
 
-def search_steps(
-    name: str, search: Search, comparison: Comparison, table: StepTable, out: Path, options: argparse.Namespace
-) -> None:
+def search_steps(name: str, search: Search, comparison: Comparison, table: StepTable, out: Path, jobs: int) -> None:
     """Try what was not tried yet, keeping the score of each run before the next.
 
     Args:
@@ -161,7 +158,7 @@ def search_steps(
         comparison: of the regime whose samples are used, with all arms of all regimes that are tuned by this search.
         table: what was tried before.
         out: folder of runs.
-        options: `jobs` and `keep_stale`.
+        jobs: runs at a time.
     """
     arms = {arm: edits for arm, edits in comparison.methods.items() if arm not in search.alike}
     # arms with step sizes of their own keep them
@@ -169,7 +166,7 @@ def search_steps(
         raise SystemExit(f"{', '.join(fixed)} set step sizes, which are searched for; leave them out of the file")
     searched = shortened(comparison.edited({"methods": arms, "reference": ""}), search)
     first, *others = search.seeds
-    attempt = partial(_try, name, searched, table=table, out=out, options=options)
+    attempt = partial(_try, name, searched, table=table, out=out, jobs=jobs)
     for _ in range(1 + WIDENINGS):
         for _ in range(1 + WIDENINGS):
             grids = {arm: grid_of(search, table.tried(name, arm), first) for arm in arms}
@@ -237,7 +234,7 @@ def _try(
     *,
     table: StepTable,
     out: Path,
-    options: argparse.Namespace,
+    jobs: int,
 ) -> None:
     """Run combinations of arms that the table does not have."""
     arm_of: dict[str, str] = {}
@@ -265,7 +262,7 @@ def _try(
     def is_kept(run: PlannedRun) -> bool:
         return table.has(name, arm_of[run.method], sizes_of(run), seed)
 
-    for run in run_and_keep(runs, is_kept, keep, folder, options):
+    for run in run_and_keep(runs, is_kept, keep, folder, jobs):
         put(run, math.nan, code)
 
 

@@ -65,10 +65,11 @@ def _run(name: str, comparison: Comparison, ledger: Ledger, options: argparse.Na
 
     run_and_keep(
         planned_runs(comparison),
-        lambda run: ledger.has(run_key(name, run), sizes_of(run)),
+        lambda run: ledger.made(run_key(name, run), sizes_of(run)) is not None,
         keep,
         folder,
-        argparse.Namespace(jobs=options.jobs, keep_stale=True),
+        options.jobs,
+        keep_stale=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -77,6 +78,29 @@ def test_arms_that_claims_and_controls_speak_of_are_there(scripts: Mapping[str, 
         assert {control.arm, control.control} <= arms[control.regime], control
 
 
+def test_a_run_is_made_again_where_neither_code_made_its_row_or_repeats_it(
+    scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, repeats = scripts["make"], scripts["repeats"].Repeats(tmp_path / "repeats.csv")
+    monkeypatch.setattr(make, "VERSION", "cafe")
+    monkeypatch.setattr(make, "run_code", lambda: "feed")
+    monkeypatch.setattr(make, "processor_here", lambda: "P, V")
+    plain, again, here = (
+        argparse.Namespace(again=again, here=here) for again, here in ((False, False), (True, False), (False, True))
+    )
+    old = score_row(scripts, "drones", "local", 0, 0.4)
+    of_page, of_checkout = (replace(old, code=code) for code in ("cafe", "feed"))
+    assert not make._is_kept(None, repeats, plain)
+    assert not make._is_kept(old, repeats, plain)
+    repeats.note(old, of_page)
+    for row in (old, of_page):
+        assert make._is_kept(row, repeats, plain)
+        assert not make._is_kept(row, repeats, again)
+    assert make._is_kept(of_checkout, repeats, again)
+    assert make._is_kept(of_page, repeats, here)
+    assert not make._is_kept(replace(of_page, processor="Q, W"), repeats, here)
+
+
 def test_what_is_kept_is_read_back_and_replaced_by_run(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
     path = tmp_path / "scores.csv"
     ledger = kept(scripts, path, "drones", {"local": 0.25, "DSGD": 1 / 3})
@@ -85,13 +109,11 @@ def test_what_is_kept_is_read_back_and_replaced_by_run(scripts: Mapping[str, Mod
     assert len(again) == len(ledger) == 2 * len(SEEDS) * 5
     assert again.of("drones").values("DSGD", "gps")[0] == pytest.approx(1 / 3, abs=1e-6)
     run, sizes = ("drones", "DSGD", "", 3), (0.01, 0.1)
-    assert again.has(run, sizes)
-    assert again.has(run, sizes, "c0de")
-    assert not again.has(run, sizes, "other")
-    assert again.has(run, sizes, "c0de", "P, V")
-    assert not again.has(run, sizes, "c0de", "Q, V")
-    assert not again.has(run, (0.01, 0.3))  # other step sizes are another run
-    assert not again.has(("drones", "DSGD", "", 99), sizes)
+    row = again.made(run, sizes)
+    assert row is not None
+    assert (row.seed, row.group, row.code, row.processor) == (3, "all clients", "c0de", "P, V")
+    assert again.made(run, (0.01, 0.3)) is None  # other step sizes are another run
+    assert again.made(("drones", "DSGD", "", 99), sizes) is None
     again.put([score_row(scripts, "drones", "DSGD", 3, 0.9, "gps")])
     assert len(again) == len(ledger)
     again.keep_only("drones", ["local"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 from collections.abc import Iterator, Mapping
@@ -78,8 +77,8 @@ def test_only_arms_with_the_best_at_an_edge_are_searched_further(
     comparison = make.comparison_of("drones")
     comparison = comparison.edited({"methods": {arm: comparison.methods[arm] for arm in best}, "reference": ""})
     search = replace(make.SEARCHES["sky"], seeds=(100, 101))
-    table, options = steps.StepTable(tmp_path / "steps.csv"), argparse.Namespace(jobs=1, keep_stale=False)
-    steps.search_steps("sky", search, comparison, table, tmp_path, options)
+    table = steps.StepTable(tmp_path / "steps.csv")
+    steps.search_steps("sky", search, comparison, table, tmp_path, 1)
     core = math.prod(map(len, search.grid.values()))
     # DSGD goes on to .03 and, since that is the best by far, to .1; in the mean smaller steps of heads win, so that .01
     # is tried, which is clearly the best, and .003, which is not
@@ -92,7 +91,7 @@ def test_only_arms_with_the_best_at_an_edge_are_searched_further(
     assert table.chosen("sky") == {arm: {steps.ENCODER: e, steps.HEAD: 0.003} for arm, e in best.items()}
     assert steps.at_the_edge(table, "sky") == ["local", "DSGD"]  # of the heads
     before = len(asked)
-    steps.search_steps("sky", search, comparison, table, tmp_path, options)
+    steps.search_steps("sky", search, comparison, table, tmp_path, 1)
     assert len(asked) == before  # nothing is tried twice
 
 
@@ -115,9 +114,9 @@ def test_a_run_of_a_search_is_kept_with_what_it_scored(scripts: Mapping[str, Mod
     edits = {"rounds": 1, "evaluate_every": 1}
     search = steps.Search("digits_clients", {steps.ENCODER: (0.003,), steps.HEAD: (0.1,)}, (100,), edits)
     searched = steps.shortened(comparison, search)
-    table, options = steps.StepTable(tmp_path / "steps.csv"), argparse.Namespace(jobs=1, keep_stale=False)
+    table = steps.StepTable(tmp_path / "steps.csv")
     wanted = {arm: [(0.003, 0.1)] for arm in methods}
-    steps._try("digits", searched, wanted, 100, table=table, out=tmp_path, options=options)
+    steps._try("digits", searched, wanted, 100, table=table, out=tmp_path, jobs=1)
     again = steps.StepTable(tmp_path / "steps.csv")
     assert again.arms("digits") == ["head averaging", "local"]
     for folder in (tmp_path / "runs").glob("*/scenario.toml"):
