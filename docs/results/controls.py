@@ -216,6 +216,8 @@ CONTROLS = tuple(
             *_LEARNED,
             _OR_TOLD,
             ("learned orders (ours)", "mean of encoders only and tuned", "learned orders against personal models"),
+            *_RIVALS,
+            ("learned orders (ours)", "FedPer", "learned orders against heads of their own, with a server"),
         ),
         "drones_sizes_fresh": (_MIXED,),
         "drones_sizes_trust": (
