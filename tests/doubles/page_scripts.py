@@ -21,8 +21,9 @@ def page_scripts(folders: Sequence[Path], names: Sequence[str]) -> Iterator[Mapp
     finally:
         for folder in added:
             sys.path.remove(folder)
-        for name in names:
-            sys.modules.pop(name, None)
+        for name, module in [*sys.modules.items()]:
+            if (file := getattr(module, "__file__", None)) is not None and Path(file).parent in folders:
+                del sys.modules[name]
 
 
 def score_row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from doubles.page_scripts import page_scripts, score_row
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
-SCRIPTS = ("tables", "ledger", "verdicts", "repeats")
+SCRIPTS = ("ledger", "repeats", "make")
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,29 @@ def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
     repeats.note(old["local"], replace(old["local"], score=0.41, code="cafe"))
     assert not repeats.repeated("drones", "local", "c0de", "cafe")
     assert not repeats.repeated("drones", "local", "c0de", "beef")
+
+
+def test_a_run_is_made_again_where_neither_code_made_its_row_or_repeats_it(
+    scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, repeats = scripts["make"], scripts["repeats"].Repeats(tmp_path / "repeats.csv")
+    monkeypatch.setattr(make, "VERSION", "cafe")
+    monkeypatch.setattr(make, "run_code", lambda: "feed")
+    monkeypatch.setattr(make, "processor_here", lambda: "P, V")
+    plain, again, here = (
+        argparse.Namespace(again=again, here=here) for again, here in ((False, False), (True, False), (False, True))
+    )
+    old = score_row(scripts, "drones", "local", 0, 0.4)
+    of_page, of_checkout = (replace(old, code=code) for code in ("cafe", "feed"))
+    assert not make._is_kept(None, repeats, plain)
+    assert not make._is_kept(old, repeats, plain)
+    repeats.note(old, of_page)
+    for row in (old, of_page):
+        assert make._is_kept(row, repeats, plain)
+        assert not make._is_kept(row, repeats, again)
+    assert make._is_kept(of_checkout, repeats, again)
+    assert make._is_kept(of_page, repeats, here)
+    assert not make._is_kept(replace(of_page, processor="Q, W"), repeats, here)
 
 
 def test_a_version_repeats_what_one_in_between_repeats(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -76,29 +75,6 @@ def test_arms_that_claims_and_controls_speak_of_are_there(scripts: Mapping[str, 
             assert {one.arm, one.other, printed.get(one.arm, one.arm)} <= arms[claim.regime], claim.number
     for control in scripts["controls"].CONTROLS:
         assert {control.arm, control.control} <= arms[control.regime], control
-
-
-def test_a_run_is_made_again_where_neither_code_made_its_row_or_repeats_it(
-    scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make, repeats = scripts["make"], scripts["repeats"].Repeats(tmp_path / "repeats.csv")
-    monkeypatch.setattr(make, "VERSION", "cafe")
-    monkeypatch.setattr(make, "run_code", lambda: "feed")
-    monkeypatch.setattr(make, "processor_here", lambda: "P, V")
-    plain, again, here = (
-        argparse.Namespace(again=again, here=here) for again, here in ((False, False), (True, False), (False, True))
-    )
-    old = score_row(scripts, "drones", "local", 0, 0.4)
-    of_page, of_checkout = (replace(old, code=code) for code in ("cafe", "feed"))
-    assert not make._is_kept(None, repeats, plain)
-    assert not make._is_kept(old, repeats, plain)
-    repeats.note(old, of_page)
-    for row in (old, of_page):
-        assert make._is_kept(row, repeats, plain)
-        assert not make._is_kept(row, repeats, again)
-    assert make._is_kept(of_checkout, repeats, again)
-    assert make._is_kept(of_page, repeats, here)
-    assert not make._is_kept(replace(of_page, processor="Q, W"), repeats, here)
 
 
 def test_what_is_kept_is_read_back_and_replaced_by_run(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
@@ -416,3 +392,10 @@ def test_fresh_seeds_ask_the_same_of_the_same_arms(scripts: Mapping[str, ModuleT
         assert all(again.methods[arm] == asked.methods[arm] for arm in shared)
     seeds = [seed for one in (asked, *others) for seed in one.seeds]
     assert len(seeds) == len({*seeds})
+
+
+def test_fresh_seeds_of_orders_ask_the_same_of_the_same_arms(scripts: Mapping[str, ModuleType]) -> None:
+    asked, again = map(scripts["make"].comparison_of, ("drones_permuted", "drones_permuted_fresh"))
+    assert again.edits == asked.edits
+    assert again.methods.items() <= asked.methods.items()
+    assert not {*again.seeds} & {*asked.seeds}
