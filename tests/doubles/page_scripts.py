@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+SEEDS = range(6)
 
 
 @contextmanager
@@ -33,3 +36,21 @@ def score_row(
     return scripts["ledger"].Row(
         regime, arm, "", seed, group, 4, score, 100, 50, 12.5, 3.25, 60.0, 0.01, 0.1, "c0de", "P, V"
     )
+
+
+def kept(
+    scripts: Mapping[str, ModuleType], path: Path, regime: str, scores: Mapping[str, float | tuple[float, ...]]
+) -> Any:
+    """A ledger in which arms have the same score in every group of a regime: one for all seeds, or one for each."""
+    ledger = scripts["ledger"].Ledger(path)
+    groups = scripts["claims"].BLOCKAGE if regime == "blockage" else (*scripts["claims"].BEAMS, "rf")
+    for arm, figure in scores.items():
+        values = figure if isinstance(figure, tuple) else tuple(figure + 0.001 * ((7 * seed) % 5) for seed in SEEDS)
+        for seed, value in zip(SEEDS, values, strict=True):
+            ledger.put(score_row(scripts, regime, arm, seed, value, group) for group in (*groups, "all clients"))
+    return ledger
+
+
+def judged(scripts: Mapping[str, ModuleType], ledger: Any, regimes: Iterable[str]) -> dict[str, Any]:
+    """What decides of every regime, without the correction for samples that are dealt anew."""
+    return {name: scripts["controls"].judged_controls(ledger.of(name), 0.0) for name in regimes}

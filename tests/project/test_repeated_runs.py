@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from doubles.page_scripts import page_scripts, score_row
+from doubles.page_scripts import RESULTS, score_row
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
-SCRIPTS = ("ledger", "repeats", "make")
-
-
-@pytest.fixture(scope="module")
-def scripts() -> Iterator[Mapping[str, ModuleType]]:
-    """The scripts of the page, by name."""
-    with page_scripts([RESULTS], SCRIPTS) as found:
-        yield found
 
 
 def test_runs_that_later_code_makes_again_are_compared(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:

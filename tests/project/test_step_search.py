@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from doubles.page_scripts import page_scripts
+from doubles.page_scripts import RESULTS
 from sheafedge.scenarios.compare.plan import planned_runs
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
-SCRIPTS = ("tables", "keeping", "ledger", "verdicts", "controls", "steps", "regimes", "make")
-
-
-@pytest.fixture(scope="module")
-def scripts() -> Iterator[Mapping[str, ModuleType]]:
-    """The scripts of the search, by name."""
-    with page_scripts([RESULTS], SCRIPTS) as found:
-        yield found
 
 
 def test_every_arm_is_tuned_on_seeds_that_are_not_scored(scripts: Mapping[str, ModuleType]) -> None:
