@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison
@@ -63,6 +63,7 @@ REGIMES: Mapping[str, str] = {
     "tracking_samples": "measured",
     "digits_clients": "digits",
     "blockage": "street",
+    "blockage_rounds": "street",
     "drones": "sky",
     "drones_occluded": "sky",
     "drones_views": "sky",
@@ -76,20 +77,29 @@ REGIMES: Mapping[str, str] = {
     "drones_sizes_same": "vendors",
 }
 
+#: Regimes of measured samples.
+MEASURED = tuple(name for name in REGIMES if name.startswith("tracking"))
+
 
 def comparison_of(name: str) -> Comparison:
     """A file of this folder as a value."""
     return validated_comparison(loaded_tables(str(HERE / f"{name}.toml")))
 
 
-def with_data(comparison: Comparison) -> Comparison | None:
-    """The comparison with its data; None where they are not here."""
+def with_data(comparison: Comparison, sites: Sequence[int] = ()) -> Comparison | None:
+    """The comparison with its data; None where they are not here.
+
+    Args:
+        comparison: of a regime.
+        sites: scenarios of measured samples; none: those of the scenario file.
+    """
     if comparison.edits.get("data.source") != "deepsense":
         return comparison
     data = os.environ.get("SHEAFEDGE_DATA")
     if data is None:
         return None
-    return comparison.edited({"set": {**comparison.edits, "data.root": str(Path(data) / "deepsense")}})
+    chosen = {"data.scenarios": list(sites)} if sites else {}
+    return comparison.edited({"set": {**comparison.edits, **chosen, "data.root": str(Path(data) / "deepsense")}})
 
 
 def arms_of_search(search: str) -> Comparison:

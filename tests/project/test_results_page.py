@@ -11,19 +11,28 @@ from typing import Any
 
 import pytest
 from doubles.page_scripts import RESULTS, SEEDS, judged, kept, score_row
+from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.plan import planned_runs
 
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
 
 
-def test_every_regime_can_be_planned_with_ten_seeds_or_more(scripts: Mapping[str, ModuleType]) -> None:
+def anywhere(comparison: Comparison) -> Comparison:
+    """The comparison with a folder for measured samples, which is not read."""
+    if comparison.edits.get("data.source") != "deepsense":
+        return comparison
+    return comparison.edited({"set": {**comparison.edits, "data.root": "anywhere"}})
+
+
+def test_every_regime_can_be_planned_with_ten_seeds_or_more_and_curves_with_three(
+    scripts: Mapping[str, ModuleType],
+) -> None:
     make = scripts["make"]
     assert {path.stem for path in RESULTS.glob("*.toml")} == {*make.REGIMES}
     for name in make.REGIMES:
-        comparison = make.comparison_of(name)
-        assert len(comparison.seeds) >= 10
-        if comparison.edits.get("data.source") == "deepsense":
-            comparison = comparison.edited({"set": {**comparison.edits, "data.root": "anywhere"}})
+        comparison = anywhere(make.comparison_of(name))
+        n_seeds = len(comparison.seeds)
+        assert n_seeds == 3 if name in scripts["page_text"].CURVES else n_seeds >= 10
         chosen = make.steps_of(make.REGIMES[name], scripts["steps"].StepTable(RESULTS / "steps.csv"))
         runs = planned_runs(make.with_steps(comparison, chosen).edited({"seeds": [0]}))
         assert [run.refusal for run in runs if run.refusal] == []
@@ -124,36 +133,109 @@ def test_margins_make_near_and_level(scripts: Mapping[str, ModuleType], tmp_path
 def test_scores_of_other_step_sizes_than_the_chosen_ones_are_named(
     scripts: Mapping[str, ModuleType], tmp_path: Path
 ) -> None:
-    make, steps = scripts["make"], scripts["steps"]
+    steps = scripts["steps"]
     table = steps.StepTable(tmp_path / "steps.csv")
     table.put(steps.Step("sky", arm, 0.01, head, 100, 0.5, "c0de") for arm, head in (("local", 0.1), ("DSGD", 0.3)))
     ledger = kept(scripts, tmp_path / "x", "drones", {"local": 0.5, "DSGD": 0.5})
-    said = [text for text in make._tables("drones", ledger, table) if "later search" in text]
+    said = [text for text in scripts["page_text"]._tables("drones", ledger, table) if "later search" in text]
     assert said == ["Of step sizes that a later search replaced, and to be made again: DSGD."]
 
 
-def test_the_page_is_what_is_kept_makes_of_it(scripts: Mapping[str, ModuleType]) -> None:
-    make = scripts["make"]
-    ledger, steps = scripts["ledger"].Ledger(make.SCORES), scripts["steps"].StepTable(make.STEPS)
-    written = make.page(ledger, steps, scripts["repeats"].Repeats(make.REPEATS), make.judged_everywhere(ledger))
-    assert make.PAGE.read_text(encoding="utf-8") == written
+def test_the_pages_are_what_is_kept_makes_of_them(scripts: Mapping[str, ModuleType]) -> None:
+    published, text = scripts["make"].PUBLISHED, scripts["page_text"]
+    template, ledger = published.template.read_text(encoding="utf-8"), published.kept.ledger
+    written = text.page(template, published.kept, text.judged_everywhere(ledger), published.version)
+    assert published.page.read_text(encoding="utf-8") == written
+    by_seed = scripts["by_seed"].page_by_seed(ledger, published.page.name)
+    assert published.by_seed.read_text(encoding="utf-8") == by_seed
+    assert f"({published.by_seed.name})" in template
 
 
-def test_a_page_of_new_scores_has_tables_and_controls(
+def test_scores_of_single_seeds_are_a_table_per_regime_and_value(
+    scripts: Mapping[str, ModuleType], tmp_path: Path
+) -> None:
+    ledger = scripts["ledger"].Ledger(tmp_path / "x")
+    ledger.put(
+        score_row(scripts, "drones", arm, seed, 0.25 + seed / 10) for arm in ("local", "DSGD") for seed in (0, 2)
+    )
+    ledger.put([score_row(scripts, "drones", "local", 4, 0.5), score_row(scripts, "drones", "local", 4, 0.1, "gps")])
+    ledger.put([replace(score_row(scripts, "tracking_loss", "encoders only", 1, 0.125), varied="0.5")])
+    _, said, *sections = scripts["by_seed"].page_by_seed(ledger, "here.md").split("\n\n")
+    assert "[here.md](here.md)" in said
+    assert [one.strip() for one in sections] == [
+        "## `tracking_loss`, link.loss_probability = 0.5",
+        "| arm | 1 |\n|---|---|\n| encoders only | .125 |",
+        "## `drones`",
+        "| arm | 0 | 2 | 4 |\n|---|---|---|---|\n| local | .250 | .450 | .500 |\n| DSGD | .250 | .450 | - |",
+    ]
+
+
+def test_sites_of_a_user_have_a_page_and_files_of_their_own(
     scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make = scripts["make"]
-    template = (make.HERE / "page.md").read_text(encoding="utf-8")
+    monkeypatch.setenv("SHEAFEDGE_DATA", str(tmp_path))
+    for name in make.MEASURED:
+        runs = planned_runs(make.with_data(make.comparison_of(name), (1, 9)).edited({"seeds": [0]}))
+        assert {run.scenario.data.scenarios for run in runs} == {(1, 9)}
+    edition = make.edition_of([1, 9], tmp_path)
+    scores = {"local": 0.4, "encoders only": tuple(0.5 + 0.01 * (seed % 3) for seed in SEEDS)}
+    edition.folder.mkdir()
+    kept(scripts, edition.folder / "scores.csv", "tracking", scores).write()
+    make.main(["--sites", "1", "9", "--out", str(tmp_path), "--page-only"])
+    text = edition.page.read_text(encoding="utf-8")
+    assert edition.page == tmp_path / "sites-1-9" / "results.md"
+    assert text.startswith("# Results on measured sites 1 9\n")
+    assert "| local | 6 | .402" in text
+    assert "{{" not in text
+    assert "| local | .400 | .402 | .404 | .401 | .403 | .400 |" in edition.by_seed.read_text(encoding="utf-8")
+    assert make.edition_of([], tmp_path) is make.PUBLISHED
+
+
+@pytest.mark.parametrize(
+    ("scores", "rounds"),
+    [
+        pytest.param({10: 0.3, 20: 0.4, 40: 0.405, 80: 0.408}, 20, id="what follows brings little"),
+        pytest.param({10: 0.3, 20: 0.4, 40: 0.405, 80: 0.42}, None, id="the last is still better"),
+        pytest.param({10: 0.4, 20: 0.395, 40: 0.409}, 10, id="a dip does not count"),
+    ],
+)
+def test_rounds_are_enough_where_none_of_the_longer_trainings_brings_more(
+    scripts: Mapping[str, ModuleType], scores: Mapping[int, float], rounds: int | None
+) -> None:
+    assert scripts["rounds"].enough(scores) == rounds
+
+
+def test_the_stopping_rule_speaks_of_the_rounds_that_regimes_have(
+    scripts: Mapping[str, ModuleType], tmp_path: Path
+) -> None:
+    make, ledger = scripts["make"], scripts["ledger"].Ledger(tmp_path / "x")
+    for curve, (names, rounds) in scripts["rounds"].ROUNDS.items():
+        assert scripts["regimes"].comparison_of(curve).varied_key == "rounds"
+        for name in names:
+            runs = planned_runs(anywhere(make.comparison_of(name)).edited({"seeds": [0]}))
+            of_arms = {run.method: run.scenario.rounds for run in runs}
+            assert {n for arm, n in of_arms.items() if "times the rounds" not in arm} == {rounds}
+    for at, gain in ((10, -0.1), (20, 0.0), (40, 0.04), (80, 0.04)):
+        gains = (("local", gain), ("head averaging", 0.0))
+        rows = [score_row(scripts, "drones_rounds", arm, 0, 0.4 + more) for arm, more in gains]
+        ledger.put(replace(row, varied=str(at)) for row in rows)
+    *_, row = scripts["rounds"].stopping_rows(ledger)
+    assert row.startswith("| `drones_rounds` | `drones`, `drones_occluded`, ")
+    assert row.endswith("| 20 (.400) | 40 | +.020 | local (+.040) |")
+
+
+def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    make, text = scripts["make"], scripts["page_text"]
     # its sentences are true of the scores that are kept, not of these
-    (tmp_path / "page.md").write_text(re.sub(r" \| = (better|worse|not shown)", "", template), encoding="utf-8")
-    monkeypatch.setattr(make, "HERE", tmp_path)
+    template = re.sub(r" \| = (better|worse|not shown)", "", make.PUBLISHED.template.read_text(encoding="utf-8"))
     scores = {
         arm: tuple(0.4 + 0.01 * index + 0.0005 * ((seed * (index + 2)) % 17) for seed in SEEDS)
         for index, arm in enumerate(make.comparison_of("drones_permuted").methods)
     }
-    ledger = kept(scripts, tmp_path / "x", "drones_permuted", scores)
-    steps, repeats = scripts["steps"].StepTable(tmp_path / "y"), scripts["repeats"].Repeats(tmp_path / "z")
-    written = make.page(ledger, steps, repeats, make.judged_everywhere(ledger))
+    kept(scripts, tmp_path / "scores.csv", "drones_permuted", scores).write()
+    found = text.Kept.of(tmp_path)
+    written = text.page(template, found, text.judged_everywhere(found.ledger), "cafe")
     assert "## What decides" in written
     assert "| `drones_permuted` | a start that is common by beam |" in written
     assert "Seeds 0, 1, 2, 3, 4, 5; differences to *encoders only*; code c0de." in written
@@ -215,7 +297,7 @@ def test_rows_count_seeds_of_which_both_arms_ran_on_different_processors(
 
 
 def test_every_arm_is_listed_with_its_settings(scripts: Mapping[str, ModuleType]) -> None:
-    rows = [*scripts["make"]._arms_text()][2:]
+    rows = [*scripts["page_text"]._arms_text()][2:]
     twice = '| local, twice the steps | `algorithm = "local"`, `training.local_steps = 10` | `tracking`, `'
     assert any(row.startswith(twice) for row in rows)
     named = {row.split(" | ")[0].removeprefix("| ") for row in rows}
@@ -223,17 +305,17 @@ def test_every_arm_is_listed_with_its_settings(scripts: Mapping[str, ModuleType]
 
 
 def test_curves_have_a_column_per_value_and_a_picture(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
-    make, ledger = scripts["make"], scripts["ledger"].Ledger(tmp_path / "x")
+    page_text, ledger = scripts["page_text"], scripts["ledger"].Ledger(tmp_path / "x")
     steps = scripts["steps"].StepTable(tmp_path / "steps.csv")
-    assert make._curves_text("tracking_graphs", ledger, steps) == ""
+    assert page_text._curves_text("tracking_graphs", ledger, steps) == ""
     for number, kind in enumerate(("ring", "complete")):
         rows = (score_row(scripts, "tracking_graphs", arm, 0, 0.25 + number / 4) for arm in ("local", "x"))
         ledger.put(replace(one, varied=kind) for one in rows)
-    text = make._curves_text("tracking_graphs", ledger, steps)
+    text = page_text._curves_text("tracking_graphs", ledger, steps)
     assert "| arm | ring | complete |" in text
     assert "| local | .250 | .500 |" in text
     scripts["pictures"].draw_curves(
-        make._varied("tracking_graphs", ledger), "topology.kind", ["local", "x"], tmp_path / "curves"
+        page_text.varied_scores("tracking_graphs", ledger), "topology.kind", ["local", "x"], tmp_path / "curves"
     )
     assert (tmp_path / "curves.png").stat().st_size > 1000
 

@@ -102,12 +102,12 @@ def test_seeds_without_neighbors_of_one_group_are_as_many_as_the_page_says(scrip
 def test_no_group_is_worse_where_heads_mix_among_the_same_sensors(scripts: Mapping[str, ModuleType]) -> None:
     """As the page says, of every regime that has the arm, each adjusted for its own rows."""
     make, arm = scripts["make"], "learned orders, same sensors (ours)"
-    ledger = scripts["ledger"].Ledger(make.SCORES)
+    ledger = make.PUBLISHED.kept.ledger
     words = {
         (name, control, group): one.word
         for name in make.REGIMES
         for (of_arm, control, group), one in scripts["controls"]
-        .judged_controls(ledger.of(name), make.test_per_train(name, ledger))
+        .judged_controls(ledger.of(name), scripts["page_text"].test_per_train(name, ledger))
         .items()
         if of_arm == arm and control.startswith("encoders only, learned orders")
     }
