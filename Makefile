@@ -13,7 +13,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow test-pages attack test-ray lint format types wheel-check benchmarks results federated transfer edge docs release clean
+.PHONY: help run test test-slow test-pages attack test-ray lint format types wheel-check benchmarks results theory federated transfer edge docs release clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ benchmarks: $(STAMP)  ## every benchmark, as JSON
 
 results: $(STAMP)  ## docs/results.md: hours of tuning and comparing, continued where it stopped, on any machine (ARGS="--only blockage --jobs 4")
 	$(VENV)/bin/python docs/results/make.py $(ARGS)
+
+theory: $(STAMP)  ## docs/theory.md: rules that predict which kind of method wins; hours, continued where they stopped (ARGS="--parts table")
+	$(VENV)/bin/python docs/theory/make.py $(ARGS)
 
 federated: $(STAMP)  ## docs/federated.md and two_digits.md: hours of tuning and comparing, continued where it stopped (ARGS="--only wisdm")
 	$(VENV)/bin/python docs/federated/make.py $(ARGS)

@@ -1,58 +1,84 @@
-"""Makes the tables of `docs/theory.md`: scores of the arms, figures of short pilots, and what the rule says of them.
+"""Makes the tables of `docs/theory.md`: scores of the arms, figures of short pilots, and what the rules say of them.
 
-    SHEAFEDGE_DATA=DIR python docs/theory/make.py run --only tracking phones     # scores of all arms -> scores.csv
-    SHEAFEDGE_DATA=DIR python docs/theory/make.py pilot --only tracking phones   # figures for the rule -> pilots.csv
-    SHEAFEDGE_DATA=DIR python docs/theory/make.py race --only tracking phones    # ten rounds of all arms -> races.csv
-    python docs/theory/make.py table                                             # predictions beside winners
+    SHEAFEDGE_DATA=DIR make theory [ARGS="--only tracking phones"]
 
-What is in a file is not made again.
+Its parts, in order (`--parts table`: that one alone): `run`, scores of all arms (`scores.csv`); `pilot`, figures for
+the rule of pilots (`pilots.csv`); `race`, ten rounds of all arms (`races.csv`); `table`, predictions beside winners,
+into the page. What is in a file is not made again.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "results")]
 from keeping import CONSOLE, run_and_keep  # noqa: E402 - a script beside its modules
 from ledger import Ledger, rows_of_run, run_key, sizes_of  # noqa: E402
-from panel import EARLY, regimes  # noqa: E402
+from panel import EARLY, Regime, regimes  # noqa: E402
 from pilot import pilots  # noqa: E402
 from rule import RACE_SEEDS  # noqa: E402
+from sheafedge.emulator.whole_file import write_whole  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison  # noqa: E402
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
 from sheafedge.scenarios.compare.stored_runs import stored_summary  # noqa: E402
-from verdict import judged, table, totals  # noqa: E402
+from verdict import judged, likeness, table, totals  # noqa: E402
 
+PAGE = HERE.parent / "theory.md"
 SCORES, PILOTS, RACES = HERE / "scores.csv", HERE / "pilots.csv", HERE / "races.csv"
+PARTS = ("run", "pilot", "race", "table")
+#: Marks of the page around its tables.
+BEGIN, END = "<!-- table -->\n", "\n<!-- end -->"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Do one of the four."""
+    """Do the parts that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "pilot", "race", "table"))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--only", nargs="*", metavar="NAME", help="regimes; all without")
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4], help="of the scores")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/theory"), help="folder of runs")
     options = parser.parse_args(arguments)
-    chosen = [one for name, one in regimes().items() if options.only is None or name in options.only]
-    if options.what in ("run", "race"):
-        is_race = options.what == "race"
-        ledger = Ledger(RACES if is_race else SCORES)
-        for regime in chosen:
-            CONSOLE.rule(regime.name)
-            for seed in RACE_SEEDS if is_race else options.seeds:
-                _run(regime.name, regime.comparison([seed], EARLY if is_race else None), ledger, options)
-    elif options.what == "pilot":
+    every = regimes()
+    chosen = [one for name, one in every.items() if options.only is None or name in options.only]
+    if "run" in options.parts:
+        _run_all(chosen, Ledger(SCORES), options.seeds, None, options)
+    if "pilot" in options.parts:
         for one in pilots(chosen, PILOTS):
             CONSOLE.print(one, markup=False)
-    else:
-        found = judged(chosen, Ledger(SCORES), Ledger(RACES), PILOTS)
-        CONSOLE.print(f"{table(found)}\n\n{totals(found)}", markup=False, soft_wrap=True)
+    if "race" in options.parts:
+        _run_all(chosen, Ledger(RACES), RACE_SEEDS, EARLY, options)
+    if "table" in options.parts:
+        found = judged([*every.values()], Ledger(SCORES), Ledger(RACES), PILOTS)
+        tables = (table(found), totals(found), likeness(found, PILOTS))
+        write_whole(PAGE, with_tables(PAGE.read_text(encoding="utf-8"), "\n\n".join(tables)))
+        CONSOLE.print(f"wrote {PAGE}", soft_wrap=True)
+
+
+def with_tables(page: str, tables: str) -> str:
+    """The page with other tables between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{tables}{END}{after}"
+
+
+def _run_all(
+    chosen: Iterable[Regime],
+    ledger: Ledger,
+    seeds: Iterable[int],
+    edits: Mapping[str, Any] | None,
+    options: argparse.Namespace,
+) -> None:
+    """Run what is missing of regimes, seed by seed."""
+    for regime in chosen:
+        CONSOLE.rule(regime.name)
+        for seed in seeds:
+            _run(regime.name, regime.comparison([seed], edits), ledger, options)
 
 
 def _run(name: str, comparison: Comparison, ledger: Ledger, options: argparse.Namespace) -> None:

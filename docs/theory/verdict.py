@@ -106,6 +106,11 @@ def totals(found: Sequence[Judged]) -> str:
     return "\n".join(_total_lines(found))
 
 
+def likeness(found: Sequence[Judged], pilots: Path) -> str:
+    """How alike training had changed the heads of neighbors after ten rounds, by who won in the end."""
+    return "\n".join(_likeness_lines(found, pilots))
+
+
 def _regime_lines(found: Sequence[Judged]) -> Iterator[str]:
     yield f"| regime | seeds | alone | averaging | sheaf | winner | level with it | {PILOTS} | {RACE} |"
     yield "|---" * 9 + "|"
@@ -145,3 +150,15 @@ def _total_lines(found: Sequence[Judged]) -> Iterator[str]:
                 f"| {regimes} | {rule} | {exact} | {near} | {behind} | {fmean(lost):.4f} | {max(lost):.3f}"
                 f" | {len(pairs)} |"
             )
+
+
+def _likeness_lines(found: Sequence[Judged], pilots: Path) -> Iterator[str]:
+    yield "| winner | regimes with pilots | heads of neighbors alike, least to most | through maps, least to most |"
+    yield "|---" * 4 + "|"
+    known = read_pilots(pilots)
+    for kind in KINDS:
+        mine = [[one for one in known if one.regime == each.regime.name] for each in found if each.found.winner == kind]
+        by_number = [fmean(one.alike for one in seeds) for seeds in mine if seeds]
+        through_maps = [fmean(one.told_alike for one in seeds) for seeds in mine if seeds]
+        ends = (f"{min(values):.2f} to {max(values):.2f}" for values in (by_number, through_maps))
+        yield f"| {kind} | {len(by_number)} | {' | '.join(ends)} |"

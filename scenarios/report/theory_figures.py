@@ -33,7 +33,12 @@ _CURVES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "theory-spectrum": (
         "eigenvalue",
-        {"largest": "largest_eigenvalue", "smallest above 0": "smallest_eigenvalue", "energy / |w|²": "rayleigh"},
+        {
+            "largest": "largest_eigenvalue",
+            "smallest above 0": "smallest_eigenvalue",
+            "energy / |w|²": "rayleigh",
+            "as weight decay": "weight_decay",
+        },
     ),
     "theory-consensus": (
         "distance to the mean",
@@ -54,7 +59,7 @@ _CAPTIONS = {
     " and that energy, the squared differences of neighbors through their maps.",
     "theory-gradients": "Squared norm of the gradient of that objective, by what is trained.",
     "theory-spectrum": "Ends of the spectrum of the sheaf Laplacian, and between them the energy per squared norm of"
-    " what is coupled; times the coupling, this is the weight decay that would shrink it as much.",
+    " what is coupled. As weight decay: the coupling times that, the decay that would shrink it as much.",
     "theory-consensus": "Root mean square distance from the mean over all clients.",
     "theory-maps": "What neighbors see of a client's vector, as a share of its squared norm; the share of the pull that"
     " only shrinks it; and the holonomy of cycles, |H − I| / |I|: 0 where maps around a cycle cancel.",

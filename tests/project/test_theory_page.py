@@ -13,7 +13,7 @@ from sheafedge.scenarios.compare.plan import planned_runs
 
 THEORY = Path(__file__).parents[2] / "docs" / "theory"
 pytestmark = pytest.mark.skipif(not THEORY.is_dir(), reason="the sources are not here: an installed wheel is tested")
-SCRIPTS = ("ledger", "panel", "pilot", "rule", "verdict")
+SCRIPTS = ("make", "ledger", "panel", "pilot", "rule", "verdict")
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +101,14 @@ def test_a_kind_is_level_where_the_interval_holds_no_difference(scripts: Mapping
     assert scripts["verdict"].outcome(missing, regime) is None
 
 
-def test_the_tables_of_the_page_are_those_of_its_files(scripts: Mapping[str, ModuleType]) -> None:
+def test_the_tables_of_the_page_are_those_of_its_files(
+    scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = (THEORY.parent / "theory.md").read_text(encoding="utf-8")
-    ledger = scripts["ledger"].Ledger(THEORY / "scores.csv")
-    races, verdict = scripts["ledger"].Ledger(THEORY / "races.csv"), scripts["verdict"]
-    regimes = list(scripts["panel"].regimes().values())
-    found = verdict.judged(regimes, ledger, races, THEORY / "pilots.csv")
-    assert verdict.table(found) in page
-    assert verdict.totals(found) in page
+    make, written = scripts["make"], tmp_path / "theory.md"
+    old_table = "| `tracking` | 5 | 0.400 (local) |"
+    assert old_table in page
+    written.write_text(page.replace(old_table, "| `tracking` | 9 | 0.900 (local) |"), encoding="utf-8")
+    monkeypatch.setattr(make, "PAGE", written)
+    make.main(["--parts", "table"])
+    assert written.read_text(encoding="utf-8") == page

@@ -115,7 +115,7 @@ def test_theory_is_drawn_with_its_bound_and_a_damaged_one_is_refused(written: Wr
     rows = [
         {"round": done, "loss": 9.0 - done, "objective": 9.5 - done, "energy": 2.0 * done, "gradient_vectors": 3.0,
          "gradient_attention": 0.0, "largest_eigenvalue": 4.0, "smallest_eigenvalue": None, "rayleigh": 0.5 * done,
-         "maps": "own"}
+         "weight_decay": 0.05 * done, "maps": "own"}
         for done in (0, 2, 3)
     ]  # fmt: skip
     bound = {"mean_square": 9.0, "bound": 12.0, "rho": 0.05, "step_size": 0.1, "smoothness": 7.0}
@@ -132,7 +132,8 @@ def test_theory_is_drawn_with_its_bound_and_a_damaged_one_is_refused(written: Wr
         "vectors, mean": [9.0, 9.0],
         "bound of that mean": [12.0, 12.0],
     }
-    assert [line.get_label() for line in spectrum.lines] == ["largest", "energy / |w|²"]
+    assert [line.get_label() for line in spectrum.lines] == ["largest", "energy / |w|²", "as weight decay"]
+    assert np.asarray(spectrum.lines[-1].get_ydata())[1:] == pytest.approx([0.1, 0.15])
     with pytest.raises(DataError, match="cannot be read"):
         read_records(written("damaged", changes={"theory": {"rows": [{"round": "first"}]}}))
 
