@@ -39,7 +39,7 @@ def enough(scores: Mapping[int, float]) -> int | None:
 def stopping_rows(ledger: Ledger) -> Iterator[str]:
     """A row per curve over rounds that has scores: what its regimes have, what is enough, and what more would bring."""
     yield (
-        "| Curve | Regimes | Rounds they have | Enough by the rule | Best of more rounds, less those they have"
+        "| Curve | Regimes with these rounds | Rounds (score) | Enough by the rule | Best of more rounds, less these"
         " | Arms that gain more than .01 by more rounds |"
     )
     yield "|---" * 6 + "|"
