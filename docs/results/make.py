@@ -14,11 +14,13 @@ tuned, run and judged on these, and their page and files are in a folder of thei
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NoReturn
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -27,7 +29,7 @@ from citations import CitationError  # noqa: E402
 from controls import OVERVIEWS, overview  # noqa: E402
 from keeping import CONSOLE, run_and_keep  # noqa: E402
 from ledger import Row, processor_here, rows_of_run, run_key, sizes_of  # noqa: E402
-from page_text import CURVES, Kept, judged_everywhere, page, varied_scores  # noqa: E402
+from page_text import CURVES, judged_everywhere, page, varied_scores  # noqa: E402
 from pictures import draw_curves, overview_figure  # noqa: E402
 from regimes import (  # noqa: E402
     MEASURED,
@@ -39,13 +41,15 @@ from regimes import (  # noqa: E402
     with_data,
     with_steps,
 )
-from repeats import Repeats  # noqa: E402
+from sheafedge.emulator.contracts import SheafedgeError  # noqa: E402
 from sheafedge.emulator.whole_file import write_whole  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison  # noqa: E402
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # noqa: E402
 from sheafedge.scenarios.report.figure_style import save_figure  # noqa: E402
+from sheafedge.scenarios.wiring.data import load_data  # noqa: E402
 from steps import search_steps  # noqa: E402
+from store import Store  # noqa: E402
 
 #: The code that the page is of: rows that it neither made nor repeats are named at the end of the page.
 VERSION = "ada93c08bfb1107b"
@@ -70,8 +74,8 @@ class Edition:
     sites: tuple[int, ...] = ()
 
     @cached_property
-    def kept(self) -> Kept:
-        return Kept.of(self.folder)
+    def store(self) -> Store:
+        return Store.of(self.folder)
 
     @property
     def by_seed(self) -> Path:
@@ -80,34 +84,32 @@ class Edition:
 
     def write(self) -> None:
         """Write page and pictures; errors as of `page`."""
-        ledger, figures = self.kept.ledger, self.page.parent / "figures"
+        ledger, figures = self.store.ledger, self.page.parent / "figures"
         figures.mkdir(parents=True, exist_ok=True)
         differences = judged_everywhere(ledger)
         for name, things in OVERVIEWS.items():
             if columns := overview(name, differences):
                 save_figure(overview_figure(things, columns), figures / f"results-{name}", ("png",))
         text = self.template.read_text(encoding="utf-8").replace("{{sites}}", " ".join(map(str, self.sites)))
-        write_whole(self.page, page(text, self.kept, differences, self.version))
+        write_whole(self.page, page(text, self.store, differences, self.version))
         write_whole(self.by_seed, page_by_seed(ledger, self.page.name))
 
     def draw_curves(self, regime: str) -> None:
         """Write the picture of a regime in which a setting varies; nothing where there are no scores."""
-        comparison, found = comparison_of(regime), varied_scores(regime, self.kept.ledger)
+        comparison, found = comparison_of(regime), varied_scores(regime, self.store.ledger)
         if found:
             folder = self.page.parent / "figures"
             folder.mkdir(parents=True, exist_ok=True)
             draw_curves(found, comparison.varied_key, list(comparison.methods), folder / f"results-{regime}")
 
 
-PUBLISHED = Edition(HERE / "page.md", HERE.parent / "results.md", HERE, VERSION)
-
-
 def edition_of(sites: Sequence[int], out: Path) -> Edition:
     """The published page, or, with sites of a user's own, theirs in a folder below `out`."""
     if not sites:
-        return PUBLISHED
-    folder = out / f"sites-{'-'.join(map(str, sites))}"
-    return Edition(HERE / "sites.md", folder / "results.md", folder, run_code(), tuple(sites))
+        return Edition(HERE / "page.md", HERE.parent / "results.md", HERE, VERSION)
+    chosen = tuple(sorted({*sites}))
+    folder = out / f"sites-{'-'.join(map(str, chosen))}"
+    return Edition(HERE / "sites.md", folder / "results.md", folder, run_code(), chosen)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -117,27 +119,53 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/results"), help="folder of runs")
     parser.add_argument("--only", nargs="*", choices=REGIMES, metavar="NAME", help="run only these")
     parser.add_argument("--seeds", nargs="*", type=int, help="run only these of a regime's")
-    parser.add_argument("--sites", nargs="*", type=int, default=(), metavar="N", help="measured sites of your own")
+    parser.add_argument("--sites", nargs="+", type=int, default=(), metavar="N", help="measured sites of your own")
     parser.add_argument("--again", action="store_true", help="repeat what other code than that of this folder scored")
     parser.add_argument("--here", action="store_true", help="repeat what another kind of processor scored")
     parser.add_argument("--page-only", action="store_true", help="write the page from what is kept")
     options = parser.parse_args(arguments)
     edition = edition_of(options.sites, options.out)
-    every = [name for name in REGIMES if not edition.sites or name in MEASURED]
+    every = MEASURED if edition.sites else tuple(REGIMES)
     chosen = [name for name in every if options.only is None or name in options.only]
-    for name in () if options.page_only else chosen:
-        _make(name, edition, options)
-    for name in chosen:
-        if name in CURVES:
-            edition.draw_curves(name)
+    if edition.sites and not chosen:
+        parser.error(
+            f"--only {' '.join(options.only)} names no regime of measured samples; these are {', '.join(every)}"
+        )
+    if edition.sites and "SHEAFEDGE_DATA" not in os.environ and not options.page_only:
+        parser.error("--sites needs measured samples: set SHEAFEDGE_DATA to the folder that has deepsense")
     try:
+        if not options.page_only:
+            _check_data(chosen, edition)
+            for name in chosen:
+                _make(name, edition, options)
+        for name in (name for name in chosen if name in CURVES):
+            edition.draw_curves(name)
         edition.write()
     except CitationError as error:
-        raise SystemExit(f"sentences of docs/results/page.md say what the scores do not; mend them:\n{error}") from None
+        _refuse(f"sentences of {edition.template} say what the scores do not; mend them:\n{error}")
+    except SheafedgeError as error:
+        _refuse(str(error))
     CONSOLE.print(f"wrote {edition.page} and {edition.by_seed}", soft_wrap=True)
 
 
+def _refuse(sentence: str) -> NoReturn:
+    sys.stderr.write(f"{sentence}\n")
+    raise SystemExit(2)
+
+
 # --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def _check_data(chosen: Iterable[str], edition: Edition) -> None:
+    """Read the measured samples once: a search would take every run that fails for one of bad step sizes.
+
+    Raises:
+        SheafedgeError: they cannot be read.
+    """
+    for name in [name for name in chosen if name in MEASURED][:1]:
+        comparison = with_data(comparison_of(name), edition.sites)
+        if comparison is not None:
+            load_data(planned_runs(comparison.edited({"seeds": [0]}))[0].scenario)
 
 
 def _make(name: str, edition: Edition, options: argparse.Namespace) -> None:
@@ -147,7 +175,8 @@ def _make(name: str, edition: Edition, options: argparse.Namespace) -> None:
         CONSOLE.print(f"{name} needs measured samples; set SHEAFEDGE_DATA")
         return
     CONSOLE.rule(name)
-    search, steps = REGIMES[name], edition.kept.steps
+    edition.folder.mkdir(parents=True, exist_ok=True)
+    search, steps = REGIMES[name], edition.store.steps
     tuned = with_data(arms_of_search(search), edition.sites)
     assert tuned is not None, "it has the data of its regimes"
     search_steps(search, SEARCHES[search], tuned, steps, options.out / f"tune-{search}", options.jobs)
@@ -156,34 +185,39 @@ def _make(name: str, edition: Edition, options: argparse.Namespace) -> None:
 
 def _run(comparison: Comparison, edition: Edition, options: argparse.Namespace) -> None:
     """Run what is missing of a regime, keeping the scores of each run before the next."""
-    name, kept = comparison.name, edition.kept
-    kept.ledger.keep_only(name, comparison.methods)
+    name, store = comparison.name, edition.store
+    store.ledger.keep_only(name, comparison.methods)
     folder = options.out / "runs"
     seeds = comparison.seeds if options.seeds is None else options.seeds
     run_and_keep(
         planned_runs(comparison.edited({"seeds": list(seeds)})),
-        lambda run: _is_kept(kept.ledger.made(run_key(name, run), sizes_of(run)), kept.repeats, edition, options),
-        lambda run: _keep(name, run, kept, folder),
+        lambda run: _is_kept(store.ledger.made(run_key(name, run), sizes_of(run)), edition, options),
+        lambda run: _keep(name, run, store, folder),
         folder,
         options.jobs,
     )
 
 
-def _is_kept(row: Row | None, repeats: Repeats, edition: Edition, options: argparse.Namespace) -> bool:
-    """Whether a run is not made again: the page's code made its row or repeats it, or the code of this folder did."""
+def _is_kept(row: Row | None, edition: Edition, options: argparse.Namespace) -> bool:
+    """Whether a run is not made again.
+
+    The page's code made its row or repeats it, or the code of this folder did. On sites of a user's own any code may
+    have: a page of theirs is of no version.
+    """
     if row is None or (options.here and row.processor != processor_here()):
         return False
-    return row.code == run_code() or (not options.again and repeats.stands(row, edition.version))
+    stands = bool(edition.sites) or edition.store.repeats.stands(row, edition.version)
+    return row.code == run_code() or (stands and not options.again)
 
 
-def _keep(regime: str, run: PlannedRun, kept: Kept, folder: Path) -> None:
+def _keep(regime: str, run: PlannedRun, store: Store, folder: Path) -> None:
     rows = rows_of_run(regime, run, stored_summary(folder / run.name))
     for row in rows:
-        if (old := kept.ledger.replaced(row)) is not None:
-            kept.repeats.note(old, row)
-    kept.ledger.put(rows)
-    kept.ledger.write()
-    kept.repeats.write()
+        if (old := store.ledger.replaced(row)) is not None:
+            store.repeats.note(old, row)
+    store.ledger.put(rows)
+    store.ledger.write()
+    store.repeats.write()
 
 
 if __name__ == "__main__":

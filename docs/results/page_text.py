@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -14,12 +13,12 @@ from claims import CLAIMS, judged
 from controls import Judged, control_rows, judged_controls, overview_rows
 from ledger import ALL, Ledger, RegimeScores, varied_text
 from regimes import REGIMES, SEARCHES, comparison_of, steps_of
-from repeats import Repeats
 from rounds import stopping_rows
 from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.difference_tables import p_value_text
 from sheafedge.scenarios.compare.result_table import without_zero
 from steps import GAIN, StepTable, at_the_edge, lack_part
+from store import Store
 from verdicts import Difference, against
 
 PAGES = Path(__file__).parents[1]
@@ -47,36 +46,16 @@ The last column counts seeds of which the two arms ran on different kinds of pro
 |---|---|---|---|---|---|"""
 
 
-@dataclass(frozen=True)
-class Kept:
-    """What is kept of runs, in files beside each other.
-
-    Attributes:
-        ledger: scores.
-        steps: of the searches for step sizes.
-        repeats: runs that were made again.
-    """
-
-    ledger: Ledger
-    steps: StepTable
-    repeats: Repeats
-
-    @classmethod
-    def of(cls, folder: Path) -> Kept:
-        """What is kept in a folder; nothing yet where its files are not there."""
-        return cls(Ledger(folder / "scores.csv"), StepTable(folder / "steps.csv"), Repeats(folder / "repeats.csv"))
-
-
-def page(template: str, kept: Kept, differences: Mapping[str, Judged], version: str) -> str:
+def page(template: str, store: Store, differences: Mapping[str, Judged], version: str) -> str:
     """A template with what is kept; errors as of `cited`.
 
     Args:
         template: its fields are those of `cited`, and names of parts, as {{table tracking}}.
-        kept: to fill it with.
+        store: to fill it with.
         differences: see `judged_everywhere`.
         version: code that the page is of.
     """
-    ledger, steps, repeats = kept.ledger, kept.steps, kept.repeats
+    ledger, steps, repeats = store.ledger, store.steps, store.repeats
     comparisons = {name: comparison_of(name) for name in REGIMES}
     ratios = {name: test_per_train(name, ledger) for name in REGIMES}
     text = cited(template, ledger, comparisons, ratios, differences)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison
 from steps import ENCODER, HEAD, Search, StepTable  # a script beside its modules
 
@@ -127,5 +128,11 @@ def steps_of(search: str, steps: StepTable) -> dict[str, dict[str, float]]:
 
 
 def with_steps(comparison: Comparison, chosen: Mapping[str, Mapping[str, float]]) -> Comparison:
-    """The comparison with the step sizes that were found for its arms."""
+    """The comparison with the step sizes that were found for its arms.
+
+    Raises:
+        ConfigError: none were found for one of them.
+    """
+    if lacking := comparison.methods.keys() - chosen.keys():
+        raise ConfigError(f"{comparison.name}: no step sizes of {', '.join(sorted(lacking))}, as all its runs failed")
     return comparison.edited({"methods": {arm: {**edits, **chosen[arm]} for arm, edits in comparison.methods.items()}})

@@ -39,20 +39,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Do the parts that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--only", nargs="*", metavar="NAME", help="regimes; all without")
-    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4], help="of the scores")
+    every = regimes()
+    parser.add_argument("--only", nargs="+", choices=every, metavar="NAME", help="run these regimes; all without")
+    parser.add_argument("--seeds", nargs="+", type=int, help="of the scores; without: as many as regimes.toml says")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("runs/theory"), help="folder of runs")
     options = parser.parse_args(arguments)
-    every = regimes()
-    chosen = [one for name, one in every.items() if options.only is None or name in options.only]
+    chosen = [one for name, one in every.items() if (name in options.only if options.only else one.n_seeds)]
     if "run" in options.parts:
-        _run_all(chosen, Ledger(SCORES), options.seeds, None, options)
+        ledger = Ledger(SCORES)
+        for regime in chosen:
+            _run_all(regime, ledger, options.seeds or range(regime.n_seeds), None, options)
     if "pilot" in options.parts:
         for one in pilots(chosen, PILOTS):
-            CONSOLE.print(one, markup=False)
+            CONSOLE.print(one, markup=False, soft_wrap=True)
     if "race" in options.parts:
-        _run_all(chosen, Ledger(RACES), RACE_SEEDS, EARLY, options)
+        ledger = Ledger(RACES)
+        for regime in chosen:
+            _run_all(regime, ledger, RACE_SEEDS, EARLY, options)
     if "table" in options.parts:
         found = judged([*every.values()], Ledger(SCORES), Ledger(RACES), PILOTS)
         tables = (table(found), totals(found), likeness(found, PILOTS))
@@ -62,23 +66,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def with_tables(page: str, tables: str) -> str:
     """The page with other tables between its marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{tables}{END}{after}"
+    begin = page.index(BEGIN) + len(BEGIN)
+    return page[:begin] + tables + page[page.index(END, begin) :]
 
 
 def _run_all(
-    chosen: Iterable[Regime],
+    regime: Regime,
     ledger: Ledger,
     seeds: Iterable[int],
     edits: Mapping[str, Any] | None,
     options: argparse.Namespace,
 ) -> None:
-    """Run what is missing of regimes, seed by seed."""
-    for regime in chosen:
-        CONSOLE.rule(regime.name)
-        for seed in seeds:
-            _run(regime.name, regime.comparison([seed], edits), ledger, options)
+    """Run what is missing of a regime, seed by seed."""
+    CONSOLE.rule(regime.name)
+    for seed in seeds:
+        _run(regime.name, regime.comparison([seed], edits), ledger, options)
 
 
 def _run(name: str, comparison: Comparison, ledger: Ledger, options: argparse.Namespace) -> None:

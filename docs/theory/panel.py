@@ -53,6 +53,7 @@ class Regime:
         edits: of that scenario.
         known_to: rules whose author had seen its outcome before they were frozen.
         measured: whether seeds split the same samples anew.
+        n_seeds: number of seeds that are scored, from 0 on; 0: it is not run.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Regime:
     edits: Mapping[str, Any]
     known_to: tuple[str, ...]
     measured: bool
+    n_seeds: int
 
     @property
     def arms(self) -> dict[str, Mapping[str, Any]]:
@@ -97,5 +99,6 @@ def regimes() -> dict[str, Regime]:
         if table["data"] in roots:
             edits["data.root"] = str(roots[table["data"]])
         shared = table["data"] in ("measured", "phones", "digits")
-        found[name] = Regime(name, scenario, edits, tuple(table.get("known_to", ())), shared)
+        known_to, n_seeds = tuple(table.get("known_to", ())), table.get("n_seeds", 5)
+        found[name] = Regime(name, scenario, edits, known_to, shared, n_seeds)
     return found

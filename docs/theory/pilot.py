@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from panel import EARLY, ENCODERS, LOCAL, TOLD_START, Regime  # a script beside its modules
-from sheafedge.emulator.contracts import NodeId
+from sheafedge.emulator.contracts import NodeId, SheafedgeError
 from sheafedge.models.sheaf.map_starts import add_pull, project_start
 from sheafedge.scenarios.compare.plan import NO_EXPORTS
 from sheafedge.scenarios.schema.scenario import load_scenario
@@ -60,14 +60,18 @@ class Pilot:
     told_alike: float
 
 
-def pilots(chosen: Sequence[Regime], path: Path) -> Iterator[Pilot]:
-    """Run the pilots that a file lacks, and write it after each."""
+def pilots(chosen: Sequence[Regime], path: Path) -> Iterator[Pilot | str]:
+    """Run the pilots that a file lacks, and write it after each; a sentence where a regime can have none."""
     found = read_pilots(path)
     for regime in chosen:
         for seed in SEEDS:
             if any((one.regime, one.seed) == (regime.name, seed) for one in found):
                 continue
-            found.append(pilot(regime, seed))
+            try:
+                found.append(pilot(regime, seed))
+            except SheafedgeError as error:
+                yield f"{regime.name}, seed {seed}: no pilot: {error}"
+                continue
             with path.open("w", encoding="utf-8", newline="") as file:
                 rows = csv.DictWriter(file, [field.name for field in fields(Pilot)], lineterminator="\n")
                 rows.writeheader()

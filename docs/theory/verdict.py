@@ -160,5 +160,5 @@ def _likeness_lines(found: Sequence[Judged], pilots: Path) -> Iterator[str]:
         mine = [[one for one in known if one.regime == each.regime.name] for each in found if each.found.winner == kind]
         by_number = [fmean(one.alike for one in seeds) for seeds in mine if seeds]
         through_maps = [fmean(one.told_alike for one in seeds) for seeds in mine if seeds]
-        ends = (f"{min(values):.2f} to {max(values):.2f}" for values in (by_number, through_maps))
+        ends = (f"{min(each):.2f} to {max(each):.2f}" if each else "-" for each in (by_number, through_maps))
         yield f"| {kind} | {len(by_number)} | {' | '.join(ends)} |"

@@ -69,8 +69,9 @@ def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
 def test_a_run_is_made_again_where_neither_code_made_its_row_or_repeats_it(
     scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make, repeats = scripts["make"], scripts["repeats"].Repeats(tmp_path / "repeats.csv")
-    edition = replace(make.PUBLISHED, version="cafe")
+    make = scripts["make"]
+    edition = replace(make.edition_of([], tmp_path), folder=tmp_path, version="cafe")
+    repeats = edition.store.repeats
     monkeypatch.setattr(make, "run_code", lambda: "feed")
     monkeypatch.setattr(make, "processor_here", lambda: "P, V")
     plain, again, here = (
@@ -78,15 +79,15 @@ def test_a_run_is_made_again_where_neither_code_made_its_row_or_repeats_it(
     )
     old = score_row(scripts, "drones", "local", 0, 0.4)
     of_page, of_checkout = (replace(old, code=code) for code in ("cafe", "feed"))
-    assert not make._is_kept(None, repeats, edition, plain)
-    assert not make._is_kept(old, repeats, edition, plain)
+    assert not make._is_kept(None, edition, plain)
+    assert not make._is_kept(old, edition, plain)
     repeats.note(old, of_page)
     for row in (old, of_page):
-        assert make._is_kept(row, repeats, edition, plain)
-        assert not make._is_kept(row, repeats, edition, again)
-    assert make._is_kept(of_checkout, repeats, edition, again)
-    assert make._is_kept(of_page, repeats, edition, here)
-    assert not make._is_kept(replace(of_page, processor="Q, W"), repeats, edition, here)
+        assert make._is_kept(row, edition, plain)
+        assert not make._is_kept(row, edition, again)
+    assert make._is_kept(of_checkout, edition, again)
+    assert make._is_kept(of_page, edition, here)
+    assert not make._is_kept(replace(of_page, processor="Q, W"), edition, here)
 
 
 def test_a_version_repeats_what_one_in_between_repeats(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
