@@ -85,13 +85,14 @@ class Edition:
     def write(self) -> None:
         """Write page and pictures; errors as of `page`."""
         ledger, figures = self.store.ledger, self.page.parent / "figures"
-        figures.mkdir(parents=True, exist_ok=True)
         differences = judged_everywhere(ledger)
+        template = self.template.read_text(encoding="utf-8").replace("{{sites}}", " ".join(map(str, self.sites)))
+        text = page(template, self.store, differences, self.version)
+        figures.mkdir(parents=True, exist_ok=True)
         for name, things in OVERVIEWS.items():
             if columns := overview(name, differences):
                 save_figure(overview_figure(things, columns), figures / f"results-{name}", ("png",))
-        text = self.template.read_text(encoding="utf-8").replace("{{sites}}", " ".join(map(str, self.sites)))
-        write_whole(self.page, page(text, self.store, differences, self.version))
+        write_whole(self.page, text)
         write_whole(self.by_seed, page_by_seed(ledger, self.page.name))
 
     def draw_curves(self, regime: str) -> None:
