@@ -59,7 +59,7 @@ def stopping_rows(ledger: Ledger) -> Iterator[str]:
     """A row per curve over rounds that has scores: what its regimes have, what is enough, and what more would bring."""
     yield (
         "| Regime | Others with these rounds, not measured | Rounds (score) | Enough by the rule"
-        f" | Best of more rounds, less these | Arms that gain more than {MARGIN:g} by more rounds |"
+        f" | Best of more rounds, less these | Arms that gain more than {without_zero(f'{MARGIN:.2f}')} by more rounds |"
     )
     yield "|---" * 6 + "|"
     for curve, (regime, rounds, others) in ROUNDS.items():
