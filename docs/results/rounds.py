@@ -57,9 +57,10 @@ def enough(scores: Mapping[int, float]) -> int | None:
 
 def stopping_rows(ledger: Ledger) -> Iterator[str]:
     """A row per curve over rounds that has scores: what its regimes have, what is enough, and what more would bring."""
+    margin = without_zero(f"{MARGIN:.2f}")
     yield (
         "| Regime | Others with these rounds, not measured | Rounds (score) | Enough by the rule"
-        f" | Best of more rounds, less these | Arms that gain more than {without_zero(f'{MARGIN:.2f}')} by more rounds |"
+        f" | Best of more rounds, less these | Arms that gain more than {margin} by more rounds |"
     )
     yield "|---" * 6 + "|"
     for curve, (regime, rounds, others) in ROUNDS.items():
