@@ -24,6 +24,7 @@ from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs
 from sheafedge.scenarios.compare.result_table import without_zero
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary
 from sheafedge.scenarios.compare.tuning import VALIDATION
+from sheafedge.scenarios.wiring.data import load_data
 from tables import read_rows, write_rows
 
 ENCODER, HEAD = "training.encoder_step_size", "training.head_step_size"
@@ -141,9 +142,10 @@ class StepTable:
         """Table of a search: what was chosen for every arm, and the best that lost."""
         lines = ["| arm | encoder | head | score | next best | combinations tried | runs |", "|---" * 7 + "|"]
         for arm in self.arms(search):
-            (best, score), *others = self.ranked(search, arm)
-            tried = self.tried(search, arm)
-            cells = [arm, f"{best[0]:g}", f"{best[1]:g}", _number(score), _number(others[0][1]) if others else "-"]
+            tried, ranked = self.tried(search, arm), self.ranked(search, arm)
+            sizes = [f"{size:g}" for size in ranked[0][0]] if ranked else ["-", "-"]
+            scores = [_number(score) for _, score in ranked[:2]]
+            cells = [arm, *sizes, *scores, *["-"] * (2 - len(scores))]
             cells += [str(len(tried)), str(sum(map(len, tried.values())))]
             lines.append("| " + " | ".join(cells) + " |")
         return "\n".join(lines)
@@ -236,7 +238,11 @@ def _try(
     out: Path,
     jobs: int,
 ) -> None:
-    """Run combinations of arms that the table does not have."""
+    """Run combinations of arms that the table does not have.
+
+    Raises:
+        SheafedgeError: there are no such samples. Nothing is kept then: a run that fails is one of bad step sizes.
+    """
     arm_of: dict[str, str] = {}
     methods: dict[str, Mapping[str, Any]] = {}
     for arm, combinations in wanted.items():
@@ -249,6 +255,7 @@ def _try(
     runs = planned_runs(
         searched.edited({"set": {**searched.edits, **VALIDATION}, "methods": methods, "seeds": [seed], "vary": {}})
     )
+    load_data(runs[0].scenario)
     folder, code = out / "runs", run_code()
 
     def put(run: PlannedRun, score: float, code: str) -> None:

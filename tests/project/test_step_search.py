@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from doubles.page_scripts import RESULTS
+from sheafedge.emulator.contracts import SheafedgeError
 from sheafedge.scenarios.compare.plan import planned_runs
 
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
@@ -116,6 +117,38 @@ def test_a_run_of_a_search_is_kept_with_what_it_scored(scripts: Mapping[str, Mod
         ((sizes, score),) = again.ranked("digits", arm)
         assert sizes == (0.003, 0.1)
         assert 0.0 < score < 1.0
+
+
+def test_a_search_without_samples_to_score_is_refused_and_keeps_nothing(
+    scripts: Mapping[str, ModuleType], tmp_path: Path
+) -> None:
+    steps = scripts["steps"]
+    comparison = scripts["make"].comparison_of("digits_clients")
+    comparison = comparison.edited({"methods": {"local": comparison.methods["local"]}, "reference": ""})
+    few = steps.Search("digits_clients", {}, (100,), {"clients.n_clients": 900})
+    table = steps.StepTable(tmp_path / "steps.csv")
+    with pytest.raises(SheafedgeError):
+        steps._try(
+            "digits",
+            steps.shortened(comparison, few),
+            {"local": [(0.003, 0.1)]},
+            100,
+            table=table,
+            out=tmp_path,
+            jobs=1,
+        )
+    assert not (tmp_path / "steps.csv").exists()
+
+
+def test_an_arm_whose_runs_all_failed_has_no_step_sizes(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    steps = scripts["steps"]
+    table = steps.StepTable(tmp_path / "steps.csv")
+    table.put(steps.Step("sky", arm, 0.01, 0.3, 100, score, "c") for arm, score in (("a", math.nan), ("b", 0.5)))
+    assert table.markdown("sky").splitlines()[2:] == [
+        "| a | - | - | - | - | 1 | 1 |",
+        "| b | 0.01 | 0.3 | .500 | - | 1 | 1 |",
+    ]
+    assert {*table.chosen("sky")} == {"b"}
 
 
 def test_what_was_tried_is_read_back(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
