@@ -10,6 +10,7 @@ from sheafedge.scenarios.compare.execution import execute
 from sheafedge.scenarios.compare.jobs import JobOutcome
 from sheafedge.scenarios.compare.plan import PlannedRun
 from sheafedge.scenarios.terminal.compare_console import ComparisonLines
+from sheafedge.scenarios.wiring.data import load_data
 
 CONSOLE = Console(emoji=False)
 
@@ -35,10 +36,15 @@ def run_and_keep(
 
     Returns:
         Runs that failed.
+
+    Raises:
+        SheafedgeError: the first that is missing, and not refused, can have no samples; nothing is made then.
     """
     missing = [run for run in runs if not is_kept(run)]
     if not missing:
         return []
+    if (possible := next((run for run in missing if not run.refusal), None)) is not None:
+        load_data(possible.scenario)
     folder.mkdir(parents=True, exist_ok=True)
     with _KeepingLines(keep, keep_stale) as lines:
         failed = execute(missing, folder, jobs, lines, keep_stale=keep_stale)

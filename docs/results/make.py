@@ -47,7 +47,6 @@ from sheafedge.scenarios.compare.comparison import Comparison  # noqa: E402
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # noqa: E402
 from sheafedge.scenarios.report.figure_style import save_figure  # noqa: E402
-from sheafedge.scenarios.wiring.data import load_data  # noqa: E402
 from steps import search_steps  # noqa: E402
 from store import Store  # noqa: E402
 
@@ -82,8 +81,12 @@ class Edition:
         """Page of the scores of single seeds."""
         return self.page.with_name(f"{self.page.stem}_by_seed.md")
 
-    def write(self) -> None:
-        """Write page and pictures; errors as of `page`."""
+    def write(self, curves: Iterable[str]) -> None:
+        """Write page and pictures; errors as of `page`.
+
+        Args:
+            curves: regimes whose curves are drawn, where they have scores.
+        """
         ledger, figures = self.store.ledger, self.page.parent / "figures"
         differences = judged_everywhere(ledger)
         template = self.template.read_text(encoding="utf-8").replace("{{sites}}", " ".join(map(str, self.sites)))
@@ -92,16 +95,12 @@ class Edition:
         for name, things in OVERVIEWS.items():
             if columns := overview(name, differences):
                 save_figure(overview_figure(things, columns), figures / f"results-{name}", ("png",))
+        for regime in curves:
+            comparison = comparison_of(regime)
+            if found := varied_scores(regime, ledger):
+                draw_curves(found, comparison.varied_key, list(comparison.methods), figures / f"results-{regime}")
         write_whole(self.page, text)
         write_whole(self.by_seed, page_by_seed(ledger, self.page.name))
-
-    def draw_curves(self, regime: str) -> None:
-        """Write the picture of a regime in which a setting varies; nothing where there are no scores."""
-        comparison, found = comparison_of(regime), varied_scores(regime, self.store.ledger)
-        if found:
-            folder = self.page.parent / "figures"
-            folder.mkdir(parents=True, exist_ok=True)
-            draw_curves(found, comparison.varied_key, list(comparison.methods), folder / f"results-{regime}")
 
 
 def edition_of(sites: Sequence[int], out: Path) -> Edition:
@@ -136,12 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--sites needs measured samples: set SHEAFEDGE_DATA to the folder that has deepsense")
     try:
         if not options.page_only:
-            _check_data(chosen, edition)
             for name in chosen:
                 _make(name, edition, options)
-        for name in (name for name in chosen if name in CURVES):
-            edition.draw_curves(name)
-        edition.write()
+        edition.write(name for name in chosen if name in CURVES)
     except CitationError as error:
         _refuse(f"sentences of {edition.template} say what the scores do not; mend them:\n{error}")
     except SheafedgeError as error:
@@ -157,18 +153,6 @@ def _refuse(sentence: str) -> NoReturn:
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
-def _check_data(chosen: Iterable[str], edition: Edition) -> None:
-    """Read the measured samples once: a search would take every run that fails for one of bad step sizes.
-
-    Raises:
-        SheafedgeError: they cannot be read.
-    """
-    for name in [name for name in chosen if name in MEASURED][:1]:
-        comparison = with_data(comparison_of(name), edition.sites)
-        if comparison is not None:
-            load_data(planned_runs(comparison.edited({"seeds": [0]}))[0].scenario)
-
-
 def _make(name: str, edition: Edition, options: argparse.Namespace) -> None:
     """Search the step sizes of a regime's arms where they are not known, and run what is missing."""
     comparison = with_data(comparison_of(name), edition.sites)
@@ -176,7 +160,6 @@ def _make(name: str, edition: Edition, options: argparse.Namespace) -> None:
         CONSOLE.print(f"{name} needs measured samples; set SHEAFEDGE_DATA")
         return
     CONSOLE.rule(name)
-    edition.folder.mkdir(parents=True, exist_ok=True)
     search, steps = REGIMES[name], edition.store.steps
     tuned = with_data(arms_of_search(search), edition.sites)
     assert tuned is not None, "it has the data of its regimes"

@@ -24,7 +24,6 @@ from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs
 from sheafedge.scenarios.compare.result_table import without_zero
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary
 from sheafedge.scenarios.compare.tuning import VALIDATION
-from sheafedge.scenarios.wiring.data import load_data
 from tables import read_rows, write_rows
 
 ENCODER, HEAD = "training.encoder_step_size", "training.head_step_size"
@@ -241,7 +240,7 @@ def _try(
     """Run combinations of arms that the table does not have.
 
     Raises:
-        SheafedgeError: there are no such samples. Nothing is kept then: a run that fails is one of bad step sizes.
+        SheafedgeError: as of `run_and_keep`. Nothing is kept then: a run that fails is one of bad step sizes.
     """
     arm_of: dict[str, str] = {}
     methods: dict[str, Mapping[str, Any]] = {}
@@ -255,7 +254,6 @@ def _try(
     runs = planned_runs(
         searched.edited({"set": {**searched.edits, **VALIDATION}, "methods": methods, "seeds": [seed], "vary": {}})
     )
-    load_data(runs[0].scenario)
     folder, code = out / "runs", run_code()
 
     def put(run: PlannedRun, score: float, code: str) -> None:

@@ -34,11 +34,12 @@ def read_rows(path: Path, kind: type[Kept]) -> list[Kept]:
 
 
 def write_rows(path: Path, kind: Any, rows: Iterable[Any]) -> None:
-    """Write rows in this order, so that versions of the file can be compared line by line."""
+    """Write rows in this order, so that versions of the file can be compared line by line; its folder is made."""
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow([field.name for field in fields(kind)])
     lines.writerows([_cell(value) for value in astuple(row)] for row in rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text.getvalue())
 
 

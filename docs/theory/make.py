@@ -22,6 +22,7 @@ from ledger import Ledger, rows_of_run, run_key, sizes_of  # noqa: E402
 from panel import EARLY, Regime, regimes  # noqa: E402
 from pilot import pilots  # noqa: E402
 from rule import RACE_SEEDS  # noqa: E402
+from sheafedge.emulator.contracts import SheafedgeError  # noqa: E402
 from sheafedge.emulator.whole_file import write_whole  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison  # noqa: E402
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
@@ -80,7 +81,10 @@ def _run_all(
     """Run what is missing of a regime, seed by seed."""
     CONSOLE.rule(regime.name)
     for seed in seeds:
-        _run(regime.name, regime.comparison([seed], edits), ledger, options)
+        try:
+            _run(regime.name, regime.comparison([seed], edits), ledger, options)
+        except SheafedgeError as error:
+            CONSOLE.print(f"{regime.name}, seed {seed}: not run: {error}", markup=False, soft_wrap=True)
 
 
 def _run(name: str, comparison: Comparison, ledger: Ledger, options: argparse.Namespace) -> None:
