@@ -17,8 +17,6 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,6 +25,7 @@ sys.path.insert(0, str(HERE))
 from by_seed import page_by_seed  # noqa: E402 - a script beside its modules
 from citations import CitationError  # noqa: E402
 from controls import OVERVIEWS, overview  # noqa: E402
+from edition import Edition, edition_of  # noqa: E402
 from keeping import CONSOLE, run_and_keep  # noqa: E402
 from ledger import Row, processor_here, rows_of_run, run_key, sizes_of  # noqa: E402
 from page_text import CURVES, judged_everywhere, page, varied_scores  # noqa: E402
@@ -48,68 +47,6 @@ from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # noqa: E402
 from sheafedge.scenarios.report.figure_style import save_figure  # noqa: E402
 from steps import search_steps  # noqa: E402
-from store import Store  # noqa: E402
-
-#: The code that the page is of: rows that it neither made nor repeats are named at the end of the page.
-VERSION = "ada93c08bfb1107b"
-
-
-@dataclass(frozen=True)
-class Edition:
-    """A page of results, and what it is made from.
-
-    Attributes:
-        template: of the page.
-        page: where it is written; pictures are beside it, in `figures`.
-        folder: of what is kept; it may not be there yet.
-        version: code that the page is of.
-        sites: scenarios of measured samples; none: those of the regimes' files.
-    """
-
-    template: Path
-    page: Path
-    folder: Path
-    version: str
-    sites: tuple[int, ...] = ()
-
-    @cached_property
-    def store(self) -> Store:
-        return Store.of(self.folder)
-
-    @property
-    def by_seed(self) -> Path:
-        """Page of the scores of single seeds."""
-        return self.page.with_name(f"{self.page.stem}_by_seed.md")
-
-    def write(self, curves: Iterable[str]) -> None:
-        """Write page and pictures; errors as of `page`.
-
-        Args:
-            curves: regimes whose curves are drawn, where they have scores.
-        """
-        ledger, figures = self.store.ledger, self.page.parent / "figures"
-        differences = judged_everywhere(ledger)
-        template = self.template.read_text(encoding="utf-8").replace("{{sites}}", " ".join(map(str, self.sites)))
-        text = page(template, self.store, differences, self.version)
-        figures.mkdir(parents=True, exist_ok=True)
-        for name, things in OVERVIEWS.items():
-            if columns := overview(name, differences):
-                save_figure(overview_figure(things, columns), figures / f"results-{name}", ("png",))
-        for regime in curves:
-            comparison = comparison_of(regime)
-            if found := varied_scores(regime, ledger):
-                draw_curves(found, comparison.varied_key, list(comparison.methods), figures / f"results-{regime}")
-        write_whole(self.page, text)
-        write_whole(self.by_seed, page_by_seed(ledger, self.page.name))
-
-
-def edition_of(sites: Sequence[int], out: Path) -> Edition:
-    """The published page, or, with sites of a user's own, theirs in a folder below `out`."""
-    if not sites:
-        return Edition(HERE / "page.md", HERE.parent / "results.md", HERE, VERSION)
-    chosen = tuple(sorted({*sites}))
-    folder = out / f"sites-{'-'.join(map(str, chosen))}"
-    return Edition(HERE / "sites.md", folder / "results.md", folder, run_code(), chosen)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -137,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not options.page_only:
             for name in chosen:
                 _make(name, edition, options)
-        edition.write(name for name in chosen if name in CURVES)
+        _write(edition, (name for name in chosen if name in CURVES))
     except CitationError as error:
         _refuse(f"sentences of {edition.template} say what the scores do not; mend them:\n{error}")
     except SheafedgeError as error:
@@ -150,6 +87,32 @@ def _refuse(sentence: str) -> NoReturn:
     raise SystemExit(2)
 
 
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def _write(edition: Edition, curves: Iterable[str]) -> None:
+    """Write page and pictures; errors as of `page`.
+
+    Args:
+        edition: to write.
+        curves: regimes whose curves are drawn, where they have scores.
+    """
+    ledger, figures = edition.ledger, edition.page.parent / "figures"
+    differences = judged_everywhere(ledger)
+    template = edition.template.read_text(encoding="utf-8").replace("{{sites}}", " ".join(map(str, edition.sites)))
+    text = page(template, edition, differences)
+    figures.mkdir(parents=True, exist_ok=True)
+    for name, things in OVERVIEWS.items():
+        if columns := overview(name, differences):
+            save_figure(overview_figure(things, columns), figures / f"results-{name}", ("png",))
+    for regime in curves:
+        comparison = comparison_of(regime)
+        if found := varied_scores(regime, ledger):
+            draw_curves(found, comparison.varied_key, list(comparison.methods), figures / f"results-{regime}")
+    write_whole(edition.page, text)
+    write_whole(edition.by_seed, page_by_seed(ledger, edition.page.name))
+
+
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +123,7 @@ def _make(name: str, edition: Edition, options: argparse.Namespace) -> None:
         CONSOLE.print(f"{name} needs measured samples; set SHEAFEDGE_DATA")
         return
     CONSOLE.rule(name)
-    search, steps = REGIMES[name], edition.store.steps
+    search, steps = REGIMES[name], edition.steps
     tuned = with_data(arms_of_search(search), edition.sites)
     assert tuned is not None, "it has the data of its regimes"
     search_steps(search, SEARCHES[search], tuned, steps, options.out / f"tune-{search}", options.jobs)
@@ -169,14 +132,14 @@ def _make(name: str, edition: Edition, options: argparse.Namespace) -> None:
 
 def _run(comparison: Comparison, edition: Edition, options: argparse.Namespace) -> None:
     """Run what is missing of a regime, keeping the scores of each run before the next."""
-    name, store = comparison.name, edition.store
-    store.ledger.keep_only(name, comparison.methods)
+    name = comparison.name
+    edition.ledger.keep_only(name, comparison.methods)
     folder = options.out / "runs"
     seeds = comparison.seeds if options.seeds is None else options.seeds
     run_and_keep(
         planned_runs(comparison.edited({"seeds": list(seeds)})),
-        lambda run: _is_kept(store.ledger.made(run_key(name, run), sizes_of(run)), edition, options),
-        lambda run: _keep(name, run, store, folder),
+        lambda run: _is_kept(edition.ledger.made(run_key(name, run), sizes_of(run)), edition, options),
+        lambda run: _keep(name, run, edition, folder),
         folder,
         options.jobs,
     )
@@ -190,18 +153,18 @@ def _is_kept(row: Row | None, edition: Edition, options: argparse.Namespace) -> 
     """
     if row is None or (options.here and row.processor != processor_here()):
         return False
-    stands = bool(edition.sites) or edition.store.repeats.stands(row, edition.version)
+    stands = bool(edition.sites) or edition.repeats.stands(row, edition.version)
     return row.code == run_code() or (stands and not options.again)
 
 
-def _keep(regime: str, run: PlannedRun, store: Store, folder: Path) -> None:
+def _keep(regime: str, run: PlannedRun, edition: Edition, folder: Path) -> None:
     rows = rows_of_run(regime, run, stored_summary(folder / run.name))
     for row in rows:
-        if (old := store.ledger.replaced(row)) is not None:
-            store.repeats.note(old, row)
-    store.ledger.put(rows)
-    store.ledger.write()
-    store.repeats.write()
+        if (old := edition.ledger.replaced(row)) is not None:
+            edition.repeats.note(old, row)
+    edition.ledger.put(rows)
+    edition.ledger.write()
+    edition.repeats.write()
 
 
 if __name__ == "__main__":

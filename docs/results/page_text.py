@@ -11,6 +11,7 @@ from statistics import mean, stdev
 from citations import NOT_RUN, cited  # a script beside its modules
 from claims import CLAIMS, judged
 from controls import Judged, control_rows, judged_controls, overview_rows
+from edition import Edition
 from ledger import ALL, Ledger, RegimeScores, varied_text
 from regimes import REGIMES, SEARCHES, comparison_of, steps_of
 from rounds import stopping_rows
@@ -18,7 +19,6 @@ from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.difference_tables import p_value_text
 from sheafedge.scenarios.compare.result_table import without_zero
 from steps import GAIN, StepTable, at_the_edge, lack_part
-from store import Store
 from verdicts import Difference, against
 
 PAGES = Path(__file__).parents[1]
@@ -46,16 +46,15 @@ The last column counts seeds of which the two arms ran on different kinds of pro
 |---|---|---|---|---|---|"""
 
 
-def page(template: str, store: Store, differences: Mapping[str, Judged], version: str) -> str:
+def page(template: str, edition: Edition, differences: Mapping[str, Judged]) -> str:
     """A template with what is kept; errors as of `cited`.
 
     Args:
         template: its fields are those of `cited`, and names of parts, as {{table tracking}}.
-        store: to fill it with.
+        edition: whose scores, step sizes and version fill it.
         differences: see `judged_everywhere`.
-        version: code that the page is of.
     """
-    ledger, steps, repeats = store.ledger, store.steps, store.repeats
+    ledger, steps, repeats = edition.ledger, edition.steps, edition.repeats
     comparisons = {name: comparison_of(name) for name in REGIMES}
     ratios = {name: test_per_train(name, ledger) for name in REGIMES}
     text = cited(template, ledger, comparisons, ratios, differences)
@@ -64,9 +63,9 @@ def page(template: str, store: Store, differences: Mapping[str, Judged], version
         "claims": lambda _: "\n".join(judged(claim, ledger, ratios[claim.regime]) for claim in CLAIMS),
         "overview": lambda name: _overview_text(name, differences),
         "repeats": lambda _: "\n".join(repeats.markdown(REGIMES)),
-        "standing": lambda _: "\n".join(repeats.standing(ledger, REGIMES, version)),
+        "standing": lambda _: "\n".join(repeats.standing(ledger, REGIMES, edition.version)),
         "stopping": lambda _: "\n".join(stopping_rows(ledger)),
-        "version": lambda _: version[:8],
+        "version": lambda _: edition.version[:8],
         "controls": lambda _: _controls_text(differences),
         "curves": lambda name: _curves_text(name, ledger, steps),
         "steps": lambda name: "\n\n".join(_steps_text(steps, name)),

@@ -71,7 +71,7 @@ def test_a_run_is_made_again_where_neither_code_made_its_row_or_repeats_it(
 ) -> None:
     make = scripts["make"]
     edition = replace(make.edition_of([], tmp_path), folder=tmp_path, version="cafe")
-    repeats = edition.store.repeats
+    repeats = edition.repeats
     monkeypatch.setattr(make, "run_code", lambda: "feed")
     monkeypatch.setattr(make, "processor_here", lambda: "P, V")
     plain, again, here = (

@@ -143,8 +143,8 @@ def test_scores_of_other_step_sizes_than_the_chosen_ones_are_named(
 
 def test_the_pages_are_what_is_kept_makes_of_them(scripts: Mapping[str, ModuleType]) -> None:
     published, text = scripts["make"].edition_of([], Path()), scripts["page_text"]
-    template, ledger = published.template.read_text(encoding="utf-8"), published.store.ledger
-    written = text.page(template, published.store, text.judged_everywhere(ledger), published.version)
+    template, ledger = published.template.read_text(encoding="utf-8"), published.ledger
+    written = text.page(template, published, text.judged_everywhere(ledger))
     assert published.page.read_text(encoding="utf-8") == written
     by_seed = scripts["by_seed"].page_by_seed(ledger, published.page.name)
     assert published.by_seed.read_text(encoding="utf-8") == by_seed
@@ -217,8 +217,8 @@ def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, Modu
         for index, arm in enumerate(make.comparison_of("drones_permuted").methods)
     }
     kept(scripts, tmp_path / "scores.csv", "drones_permuted", scores).write()
-    found = scripts["store"].Store.of(tmp_path)
-    written = text.page(template, found, text.judged_everywhere(found.ledger), "cafe")
+    found = replace(make.edition_of([], Path()), folder=tmp_path, version="cafe")
+    written = text.page(template, found, text.judged_everywhere(found.ledger))
     assert "## What decides" in written
     assert "| `drones_permuted` | a start that is common by beam |" in written
     assert "Seeds 0, 1, 2, 3, 4, 5; differences to *encoders only*; code c0de." in written

@@ -102,7 +102,7 @@ def test_seeds_without_neighbors_of_one_group_are_as_many_as_the_page_says(scrip
 def test_no_group_is_worse_where_heads_mix_among_the_same_sensors(scripts: Mapping[str, ModuleType]) -> None:
     """As the page says, of every regime that has the arm, each adjusted for its own rows."""
     make, arm = scripts["make"], "learned orders, same sensors (ours)"
-    ledger = make.edition_of([], Path()).store.ledger
+    ledger = make.edition_of([], Path()).ledger
     words = {
         (name, control, group): one.word
         for name in make.REGIMES

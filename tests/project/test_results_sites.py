@@ -90,8 +90,8 @@ def test_a_first_run_on_sites_of_a_user_is_kept_whatever_code_made_it(
     def ran(runs: Any, is_kept: Any, *_: object) -> None:
         asked.append(is_kept(runs[0]))
         row = score_row(scripts, "tracking", runs[0].method, 0, 0.4)
-        edition.store.ledger.put([row])
-        edition.store.ledger.write()
+        edition.ledger.put([row])
+        edition.ledger.write()
 
     monkeypatch.setattr(make, "search_steps", searched)
     monkeypatch.setattr(make, "run_and_keep", ran)
