@@ -83,13 +83,16 @@ _STRENGTHS = {
     for strength in (1, 10)
 }
 _GROUPS = ("group averaging", "head averaging", "averages over a whole group, with its bytes")
+_OF_RIVALS = (
+    ("DSGD", "encoders only", "one model per modality in the place of fusion"),
+    ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
+)
 _ALIKE = (
     *_SHARING,
     *_INDEPENDENT,
     _PROTOTYPES,
     _GROUPS,
-    ("DSGD", "encoders only", "one model per modality in the place of fusion"),
-    ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
+    *_OF_RIVALS,
     ("centralized", "local, twice the steps", "pooling all samples, over twice the steps"),
 )
 _MIXED = ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned")
@@ -153,6 +156,8 @@ _RIVALS = (
     ("encoders only", "the same without coupling", "initial heads that are common by number"),
     _OVER_DSGD,
 )
+#: What is asked of learned orders once more, after more rounds.
+_AFTER_40 = (_LEARNED[0], _MIXED, _AMONG_SAME, _OVER_TWICE, _OVER_DSGD, _OR_TOLD)
 #: Name of a table at the top of the page -> what is praised in its rows.
 OVERVIEWS = {
     "sharing": [thing for *_, thing in _SHARING],
@@ -207,10 +212,14 @@ CONTROLS = tuple(
             ("DSGD", "local, best modality", "averages of models of one modality"),
         ),
         "drones_views": _ALIKE,
+        # the words of this page's summary after 40 rounds, here and below: no others are in their family
+        "drones_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),
+        "drones_permuted_long": _AFTER_40,
         "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD, *_RIVALS),
+        "drones_sizes_long": _AFTER_40,
         "drones_sizes_scarce": (
             *_TOLD,
             *_LEARNED,

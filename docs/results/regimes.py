@@ -28,7 +28,7 @@ _SAME_SENSORS = {"learned orders, same sensors (ours)": "learned orders (ours)"}
 _OPTIONS = {"same sensors": "Sheaf-DMFL-Att", "sheaf diffusion, same sensors": "sheaf diffusion (ours)"}
 SEARCHES: Mapping[str, Search] = {
     "measured": Search("tracking", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_RANDOM | _OPTIONS),
-    "mirrored": Search("tracking_mirrored", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_RANDOM),
+    "mirrored": Search("tracking_mirrored", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_SAME_SENSORS),
     "permuted": Search("tracking_permuted", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_SAME_SENSORS),
     # with few clients all arms that share are close to what this task allows, so that any step sizes would be chosen
     "digits": Search("digits_clients", _FEW, (100, 101, 102), {"clients.n_clients": 100}, until=48),
@@ -68,10 +68,13 @@ REGIMES: Mapping[str, str] = {
     "drones": "sky",
     "drones_occluded": "sky",
     "drones_views": "sky",
+    "drones_long": "sky",
     "drones_rounds": "sky",
     "drones_permuted": "orders",
     "drones_permuted_fresh": "orders",
+    "drones_permuted_long": "orders",
     "drones_sizes": "orders",
+    "drones_sizes_long": "orders",
     "drones_sizes_scarce": "vendors",
     "drones_sizes_fresh": "vendors",
     "drones_sizes_trust": "vendors",

@@ -324,3 +324,15 @@ def test_fresh_seeds_of_orders_ask_the_same_of_the_same_arms(scripts: Mapping[st
     assert again.edits == asked.edits
     assert again.methods.items() <= asked.methods.items()
     assert not {*again.seeds} & {*asked.seeds}
+
+
+@pytest.mark.parametrize("name", ["drones", "drones_permuted", "drones_sizes"])
+def test_longer_runs_have_the_rounds_of_the_rule_and_else_the_same_arms(
+    scripts: Mapping[str, ModuleType], name: str
+) -> None:
+    comparison_of, regimes = scripts["make"].comparison_of, scripts["make"].REGIMES
+    asked, longer = comparison_of(name), comparison_of(f"{name}_long")
+    assert longer.edits == {**asked.edits, "rounds": 40, "evaluate_every": 40}
+    assert longer.methods.items() <= asked.methods.items()
+    others = {seed for other in regimes if other != f"{name}_long" for seed in comparison_of(other).seeds}
+    assert not {*longer.seeds} & others
