@@ -194,6 +194,21 @@ def judged(claim: Claim, ledger: Ledger, test_per_train: float) -> str:
     return f"| {claim.number} | {claim.text} ({claim.source}) | `{claim.regime}` | {printed} | {ours} |"
 
 
+def counted(ledger: Ledger, test_per_train: Mapping[str, float]) -> str:
+    """How many rows have which verdict with the paper's settings.
+
+    Args:
+        ledger: of all regimes.
+        test_per_train: regime -> see `paired_estimate`.
+    """
+    words = [_verdict(one, ledger.of(one.regime), test_per_train[one.regime], AS_PRINTED)[0] for one in CLAIMS]
+    said = {HOLDS: "hold", FAILS: "do not hold", NOT_SHOWN: "are not shown", NOT_RUN: "are not run yet"}
+    counts = ", ".join(
+        f"{words.count(word)} {plural}" for word, plural in said.items() if word != NOT_RUN or word in words
+    )
+    return f"of {len(words)} rows {counts}"
+
+
 def _decided(claim: Claim, scores: RegimeScores, test_per_train: float, named: Mapping[str, str]) -> str:
     """Verdict, and the differences that decide it."""
     word, decisive = _verdict(claim, scores, test_per_train, named)

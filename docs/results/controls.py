@@ -82,6 +82,29 @@ _STRENGTHS = {
     )
     for strength in (1, 10)
 }
+#: The paper steps encoders plainly, all other arms by Adam.
+_ITS_OPTIMIZER = (
+    (
+        "as in the paper, gamma .1, SGD",
+        "the same without coupling, SGD",
+        "the coupling, as printed, gamma .1, with the paper's optimizer",
+    ),
+    (
+        "as in the paper, gamma .23, SGD",
+        "the same without coupling, SGD",
+        "the coupling, as printed, gamma .23, with the paper's optimizer",
+    ),
+    (
+        "as in the paper, gamma .23, SGD",
+        "local, SGD",
+        "the method as printed, gamma .23, with the paper's optimizer, over as many steps",
+    ),
+    (
+        "as in the paper, gamma .23",
+        "as in the paper, gamma .23, SGD",
+        "Adam for encoders, beside the coupling as printed",
+    ),
+)
 _GROUPS = ("group averaging", "head averaging", "averages over a whole group, with its bytes")
 _OF_RIVALS = (
     ("DSGD", "encoders only", "one model per modality in the place of fusion"),
@@ -108,10 +131,13 @@ _AMONG_SAME = (
     "heads mixed by learned orders, among the same sensors",
 )
 #: What decides where base stations number their beams in orders of their own: what those gain that are told,
-_TOLD = (
+_COMMON_BY_ANGLE = (
     ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
-    ("Sheaf-DMFL-Att, aligned", "encoders only, aligned start", "the coupling along aligned maps"),
     ("head averaging, told the orders", "encoders only, aligned start", "averages of relabelled heads"),
+)
+_TOLD = (
+    *_COMMON_BY_ANGLE,
+    ("Sheaf-DMFL-Att, aligned", "encoders only, aligned start", "the coupling along aligned maps"),
 )
 #: those that find the orders out,
 _LEARNED = (
@@ -128,6 +154,9 @@ _LEARNED = (
         "local, twice the steps",
         "training together, told nothing, heads mixed among the same sensors, over twice the steps",
     ),
+)
+#: the same in personal models,
+_PERSONAL = (
     (
         "mean of diffused and tuned, learned orders (ours)",
         "mean of encoders only and tuned",
@@ -171,6 +200,7 @@ CONTROLS = tuple(
             *_ALIKE,
             *_STRENGTHS[1],
             *_STRENGTHS[10],
+            *_ITS_OPTIMIZER,
             ("Sheaf-DMFL-Att", "frozen maps", "that maps learn"),
             ("sheaf diffusion (ours)", "head averaging", "maps, where heads mean the same"),
             ("head averaging, then tuned", "head averaging", "training alone at the end"),
@@ -179,10 +209,20 @@ CONTROLS = tuple(
             ("DSGD, heads too", "head averaging", "one model per modality in the place of fusion, heads averaged"),
         ),
         "tracking_scarce": _ALIKE,
-        "tracking_mirrored": (_COUPLING, _AVERAGES, *_ALONE[:2], _TWICE),
+        "tracking_mirrored": (
+            _COUPLING,
+            *_ALONE[:2],
+            _TWICE,
+            *_COMMON_BY_ANGLE,
+            *_LEARNED,
+            _OR_TOLD,
+            _NUMBERS[0],
+            *_RIVALS,
+        ),
         "tracking_permuted": (
             *_TOLD,
             *_LEARNED,
+            *_PERSONAL,
             _OR_TABLE,
             *_NUMBERS,
             ("learned orders (ours)", "head averaging, told the orders", "learned, not told for heads"),
@@ -214,15 +254,16 @@ CONTROLS = tuple(
         "drones_views": _ALIKE,
         # the words of this page's summary after 40 rounds, here and below: no others are in their family
         "drones_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS),
-        "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS),
+        "drones_permuted": (*_TOLD, *_LEARNED, *_PERSONAL, _OR_TOLD, *_NUMBERS, *_RIVALS),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),
         "drones_permuted_long": _AFTER_40,
-        "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD, *_RIVALS),
+        "drones_sizes": (*_TOLD, *_LEARNED, *_PERSONAL, _OR_TOLD, *_RIVALS),
         "drones_sizes_long": _AFTER_40,
         "drones_sizes_scarce": (
             *_TOLD,
             *_LEARNED,
+            *_PERSONAL,
             _OR_TOLD,
             ("learned orders (ours)", "mean of encoders only and tuned", "learned orders against personal models"),
             *_RIVALS,

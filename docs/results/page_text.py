@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from citations import NOT_RUN, cited  # a script beside its modules
-from claims import CLAIMS, judged
+from claims import CLAIMS, counted, judged
 from controls import Judged, control_rows, judged_controls, overview_rows
 from edition import Edition
 from ledger import ALL, Ledger, RegimeScores, varied_text
@@ -61,6 +61,7 @@ def page(template: str, edition: Edition, differences: Mapping[str, Judged]) -> 
     parts: Mapping[str, Callable[[str], str]] = {
         "arms": lambda _: "\n".join(_arms_text()),
         "claims": lambda _: "\n".join(judged(claim, ledger, ratios[claim.regime]) for claim in CLAIMS),
+        "counts": lambda _: counted(ledger, ratios),
         "overview": lambda name: _overview_text(name, differences),
         "repeats": lambda _: "\n".join(repeats.markdown(REGIMES)),
         "standing": lambda _: "\n".join(repeats.standing(ledger, REGIMES, edition.version)),
