@@ -100,6 +100,11 @@ _ITS_OPTIMIZER = (
         "the method as printed, gamma .23, with the paper's optimizer, over as many steps",
     ),
     (
+        "as in the paper, gamma .23, SGD",
+        "local, twice the steps, SGD",
+        "the method as printed, gamma .23, with the paper's optimizer, over twice the steps",
+    ),
+    (
         "as in the paper, gamma .23",
         "as in the paper, gamma .23, SGD",
         "Adam for encoders, beside the coupling as printed",
@@ -117,6 +122,11 @@ _ALIKE = (
     _GROUPS,
     *_OF_RIVALS,
     ("centralized", "local, twice the steps", "pooling all samples, over twice the steps"),
+    (
+        "centralized, three times the rounds",
+        "local, twice the steps",
+        "pooling all samples, three times the rounds, over twice the steps",
+    ),
 )
 _MIXED = ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned")
 _OVER_TWICE = (
@@ -215,8 +225,10 @@ CONTROLS = tuple(
             _TWICE,
             *_COMMON_BY_ANGLE,
             *_LEARNED,
-            _OR_TOLD,
-            _NUMBERS[0],
+            *_PERSONAL,
+            _OR_TABLE,
+            ("learned orders (ours)", "head averaging, told the orders", "learned, not told for heads"),
+            *_NUMBERS,
             *_RIVALS,
         ),
         "tracking_permuted": (
