@@ -70,6 +70,7 @@ REGIMES: Mapping[str, str] = {
     "drones_views": "sky",
     "drones_long": "sky",
     "drones_rounds": "sky",
+    "drones_pooled": "sky",
     "drones_permuted": "orders",
     "drones_permuted_fresh": "orders",
     "drones_permuted_long": "orders",

@@ -39,6 +39,8 @@ ROUNDS: Mapping[str, tuple[str, int, tuple[str, ...]]] = {
             "drones_sizes_same",
         ),
     ),
+    # with the rounds of the longest arm there
+    "drones_pooled": ("drones", 60, ("drones_occluded", "drones_views")),
 }
 
 
@@ -73,8 +75,9 @@ def stopping_rows(ledger: Ledger) -> Iterator[str]:
             f"{arm} ({signed(gain)})" for arm, scores in arms.items() if (gain := _gain(scores, rounds)) > MARGIN
         ]
         names = ", ".join(f"`{name}`" for name in others) or "none"
+        alone = f", *{next(iter(arms))}* alone" if len(arms) == 1 else ""
         yield (
-            f"| `{regime}` | {names} | {rounds} ({without_zero(f'{means[rounds]:.3f}')}) | {least}"
+            f"| `{regime}`{alone} | {names} | {rounds} ({without_zero(f'{means[rounds]:.3f}')}) | {least}"
             f" | {signed(_gain(means, rounds))} | {'; '.join(gaining) or 'none'} |"
         )
 

@@ -207,7 +207,13 @@ def test_the_stopping_rule_speaks_of_the_rounds_that_regimes_have(
         for name in (regime, *others):
             runs = planned_runs(anywhere(make.comparison_of(name)).edited({"seeds": [0]}))
             of_arms = {run.method: run.scenario.rounds for run in runs}
-            assert {n for arm, n in of_arms.items() if "times the rounds" not in arm} == {rounds}
+            pooled = {arm: n for arm, n in of_arms.items() if arm.startswith("centralized")}
+            if "centralized" in make.comparison_of(curve).methods:
+                assert max(pooled.values()) == rounds
+            else:
+                assert {n for arm, n in of_arms.items() if arm not in pooled} | {pooled.get("centralized", rounds)} == {
+                    rounds
+                }
     for at, gain in ((10, -0.1), (20, 0.0), (40, 0.04), (80, 0.04)):
         gains = (("local", gain), ("head averaging", 0.0))
         rows = [score_row(scripts, "drones_rounds", arm, 0, 0.4 + more) for arm, more in gains]
@@ -217,6 +223,12 @@ def test_the_stopping_rule_speaks_of_the_rounds_that_regimes_have(
     *_, row = scripts["rounds"].stopping_rows(ledger)
     assert row.startswith("| `drones` | `drones_occluded`, ")
     assert row.endswith("| 20 (.400) | 40 | +.020 | local (+.040) |")
+    for at, score in ((20, 0.4), (60, 0.5), (120, 0.505), (240, 0.508)):
+        ledger.put([replace(score_row(scripts, "drones_pooled", "centralized", 0, score), varied=str(at))])
+    *_, row = scripts["rounds"].stopping_rows(ledger)
+    assert (
+        row == "| `drones`, *centralized* alone | `drones_occluded`, `drones_views` | 60 (.500) | 60 | +.008 | none |"
+    )
 
 
 def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
