@@ -101,6 +101,9 @@ def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequen
         elif _spans_decades([float(value) for value in there]):
             _logarithmic(axes[0])
         for ax, label in zip(axes[1:], COSTS.values(), strict=True):
+            if not ax.lines:
+                ax.set_axis_off()  # no arm has this cost
+                continue
             ax.set_xlabel(label)
             _logarithmic(ax)
         for ax in (axes[0], axes[2]):
