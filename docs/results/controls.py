@@ -164,9 +164,6 @@ _LEARNED = (
         "local, twice the steps",
         "training together, told nothing, heads mixed among the same sensors, over twice the steps",
     ),
-)
-#: the same in personal models,
-_PERSONAL = (
     (
         "mean of diffused and tuned, learned orders (ours)",
         "mean of encoders only and tuned",
@@ -194,6 +191,14 @@ _NUMBERS = (
 _RIVALS = (
     ("encoders only", "the same without coupling", "initial heads that are common by number"),
     _OVER_DSGD,
+)
+#: What is asked of those who are told nothing on measured beams, where sweeps are inputs.
+_WITH_SWEEPS = (
+    *_LEARNED,
+    _OR_TABLE,
+    *_NUMBERS,
+    ("learned orders (ours)", "head averaging, told the orders", "learned, not told for heads"),
+    *_RIVALS,
 )
 #: What is asked of learned orders once more, after more rounds.
 _AFTER_40 = (_LEARNED[0], _MIXED, _AMONG_SAME, _OVER_TWICE, _OVER_DSGD, _OR_TOLD)
@@ -224,21 +229,11 @@ CONTROLS = tuple(
             *_ALONE[:2],
             _TWICE,
             *_COMMON_BY_ANGLE,
-            *_LEARNED,
-            *_PERSONAL,
-            _OR_TABLE,
-            ("learned orders (ours)", "head averaging, told the orders", "learned, not told for heads"),
-            *_NUMBERS,
-            *_RIVALS,
+            *_WITH_SWEEPS,
         ),
         "tracking_permuted": (
             *_TOLD,
-            *_LEARNED,
-            *_PERSONAL,
-            _OR_TABLE,
-            *_NUMBERS,
-            ("learned orders (ours)", "head averaging, told the orders", "learned, not told for heads"),
-            *_RIVALS,
+            *_WITH_SWEEPS,
             (
                 "mean of diffused and tuned, learned orders (ours)",
                 "mean of encoders only and tuned, learned orders",
@@ -266,16 +261,15 @@ CONTROLS = tuple(
         "drones_views": _ALIKE,
         # the words of this page's summary after 40 rounds, here and below: no others are in their family
         "drones_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS),
-        "drones_permuted": (*_TOLD, *_LEARNED, *_PERSONAL, _OR_TOLD, *_NUMBERS, *_RIVALS),
+        "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),
         "drones_permuted_long": _AFTER_40,
-        "drones_sizes": (*_TOLD, *_LEARNED, *_PERSONAL, _OR_TOLD, *_RIVALS),
+        "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD, *_RIVALS),
         "drones_sizes_long": _AFTER_40,
         "drones_sizes_scarce": (
             *_TOLD,
             *_LEARNED,
-            *_PERSONAL,
             _OR_TOLD,
             ("learned orders (ours)", "mean of encoders only and tuned", "learned orders against personal models"),
             *_RIVALS,
