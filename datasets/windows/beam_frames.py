@@ -21,6 +21,9 @@ N_NEAREST = 4
 LONGEST_PIECE = 3
 #: A move along the line that saves less than this is none: rounding must not go in circles.
 LEAST_SAVING = 1e-9
+#: A line is cut elsewhere only where its sum (`_well_cut`) falls below this share: between beams that overlap little
+#: ties are few, and a wrong cut can have a somewhat smaller sum.
+CLEAR_CUT = 2 / 3
 #: Share of the codebook by which a beam may be displaced between two orders that agree on it, 2 places of 64; a place
 #: in any case.
 SLACK = 1 / 32
@@ -85,10 +88,12 @@ def angular_order(powers: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
             its sweep.
 
     Source: spectral seriation (Atkins, Boman, Hendrickson 1998) on the correlation of amplitudes, refined by 2-opt
-    (Croes 1958) and moves of short pieces (Or 1976).
+    (Croes 1958) and moves of short pieces (Or 1976), and cut elsewhere where that makes the sum that seriation relaxes
+    clearly smaller.
     """
     likeness = _correlation(_amplitudes(powers))
-    order = _shortened(_spectral_order(likeness), 1.0 - likeness)
+    ties = _ties(likeness)
+    order = _well_cut(_shortened(_spectral_order(ties), 1.0 - likeness), ties)
     return order if len(order) < 2 or order[0] < order[-1] else np.ascontiguousarray(order[::-1])
 
 
@@ -117,15 +122,19 @@ def _correlation(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def _spectral_order(likeness: NDArray[np.float64]) -> NDArray[np.int64]:
-    """[n] by the second eigenvector of the normalized Laplacian of nearest beams; groups without ties one by one."""
+def _ties(likeness: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[n, n] symmetric: squared likeness of every beam to those that are most like it, 0 to all others."""
     n = len(likeness)
     others = likeness - 2.0 * np.eye(n)  # a beam is none of its own neighbors
     nearest = np.argsort(-others, axis=1, kind="stable")[:, :N_NEAREST]
     ties = np.zeros((n, n))
     rows = np.arange(n)[:, None]
     ties[rows, nearest] = np.maximum(others[rows, nearest], 0.0) ** 2
-    ties = np.maximum(ties, ties.T)
+    return np.maximum(ties, ties.T)
+
+
+def _spectral_order(ties: NDArray[np.float64]) -> NDArray[np.int64]:
+    """[n] by the second eigenvector of the normalized Laplacian of the ties; groups without ties one by one."""
     n_groups, group = connected_components(ties > 0.0, directed=False)
     members = [np.flatnonzero(group == one) for one in range(n_groups)]
     members.sort(key=len, reverse=True)
@@ -161,6 +170,27 @@ def _shortened(order: NDArray[np.int64], cost: NDArray[np.float64]) -> NDArray[n
         if saving <= LEAST_SAVING:
             return path[1:-1]
         path = better
+
+
+def _well_cut(order: NDArray[np.int64], ties: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The rotation of a line with the least sum of ties times squared distances along it, if that is clearly less.
+
+    Beams at the ends of a codebook are weak in most sweeps, and readings that are mostly noise tell little about which
+    of two other beams is the next one: a path may put a beam of one end at the other, and every other beam so one place
+    off. All the beams that such a beam is tied to tell where it belongs.
+
+    Args:
+        order: [n] line to start from.
+        ties: [n, n] symmetric, at least 0.
+    """
+    n = len(order)
+    if n < 3:
+        return order  # a rotation of two is their mirror
+    squared = np.subtract.outer(np.arange(n), np.arange(n)) ** 2
+    along = ties[np.ix_(order, order)]
+    sums = [float((np.roll(along, shift, (0, 1)) * squared).sum()) for shift in range(n)]
+    best = int(np.argmin(sums))
+    return np.roll(order, best) if sums[best] < CLEAR_CUT * sums[0] else order
 
 
 def _best_reversal(path: NDArray[np.int64], cost: NDArray[np.float64]) -> tuple[float, NDArray[np.int64]]:

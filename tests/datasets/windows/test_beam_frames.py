@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sheafedge.datasets.windows import beam_frames
 from sheafedge.datasets.windows.beam_frames import angular_order, found_order, inverse
 
 Powers = NDArray[np.float64]
@@ -109,6 +110,32 @@ def test_an_order_that_does_not_repeat_on_half_of_the_sweeps_is_not_trusted() ->
     assert not noisy.is_trusted
     assert not is_same_line(noisy.order, np.arange(64))
     assert not found_order(np.random.default_rng(1).exponential(size=(250, 64))).is_trusted
+
+
+def array_sweeps(n_beams: int, seed: int) -> Powers:
+    """[400, n_beams] power that an array of 16 antennas receives on beams 45 degrees to both sides, over much noise.
+
+    No user stands in the outer fifth of the sector, so that the outermost beams are weak in all sweeps.
+    """
+    draws = np.random.default_rng(seed)
+    user = np.sin(np.radians(draws.uniform(-36.0, 36.0, (400, 1))))
+    phase = (user - np.sin(np.radians(np.linspace(-45.0, 45.0, n_beams)))) / 2.0  # half a wavelength apart
+    gain = (np.sinc(16 * phase) / np.sinc(phase)) ** 2
+    noise = 0.1 * draws.gamma(8.0, 1 / 8, gain.shape)  # the mean of 8 snapshots
+    return np.asarray(gain * draws.lognormal(size=(400, 1)) + noise)
+
+
+def test_a_weak_beam_of_one_end_is_not_put_at_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pair: a path alone does so in some draws, and then all the other beams are one place off."""
+
+    def misplaced() -> int:
+        orders = [angular_order(array_sweeps(32, seed)) for seed in range(20)]
+        lines = [min(order, order[::-1], key=lambda line: np.abs(line - np.arange(32)).sum()) for order in orders]
+        return sum(bool(np.median(line - np.arange(32))) for line in lines)
+
+    assert misplaced() == 0
+    monkeypatch.setattr(beam_frames, "CLEAR_CUT", 0.0)
+    assert misplaced() > 0
 
 
 def test_the_inverse_of_an_order_is_the_place_of_every_beam() -> None:
