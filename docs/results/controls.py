@@ -267,6 +267,7 @@ CONTROLS = tuple(
         "drones_permuted_long": _AFTER_40,
         "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD, *_RIVALS),
         "drones_sizes_long": _AFTER_40,
+        "drones_sizes_recut": _AFTER_40,
         "drones_sizes_scarce": (
             *_TOLD,
             *_LEARNED,

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
-from ledger import Ledger  # a script beside its modules
+from ledger import Ledger, Row  # a script beside its modules
+from regimes import comparison_of
 from repeats import Repeats
 from sheafedge.scenarios.compare.stored_runs import run_code
 from steps import StepTable
 
 HERE = Path(__file__).parent
-#: The code that the page is of: rows that it neither made nor repeats are named at the end of the page.
-VERSION = "ada93c08bfb1107b"
+#: Codes that the page is of, the latest first: rows that they neither made nor repeat are named at the end of the page.
+#: The latest cuts lines of beams otherwise, and computes the same in all else: runs that learn orders are of it alone.
+VERSIONS = ("3e1d863ee26fb15e", "ada93c08bfb1107b")
+#: Regime -> seeds of which it finds another order for some base station, or trusts another one, than the code before
+#: did. Runs that learn orders are other runs there; regimes that are not named it has made as a whole.
+RECUT = {
+    "drones_sizes": (2, 7),
+    "drones_sizes_long": (152, 155),
+    "drones_sizes_scarce": (12, 14, 15, 18, 21),
+    "drones_permuted": (7, 12),
+}
 
 
 @dataclass(frozen=True)
@@ -25,14 +36,14 @@ class Edition:
         template: of the page.
         page: where it is written; pictures are beside it, in `figures`.
         folder: of what is kept; it may not be there yet.
-        version: code that the page is of.
+        versions: codes that the page is of, the latest first.
         sites: scenarios of measured samples; none: those of the regimes' files.
     """
 
     template: Path
     page: Path
     folder: Path
-    version: str
+    versions: tuple[str, ...]
     sites: tuple[int, ...] = ()
 
     @cached_property
@@ -50,6 +61,36 @@ class Edition:
         """Runs that were made again."""
         return Repeats(self.folder / "repeats.csv")
 
+    def stands(self, row: Row) -> bool:
+        """Whether a code of the page made a row, or repeats the code that did."""
+        return row.code in self._versions_of(row) or any(
+            self._repeats(row, version) for version in self._versions_of(row)
+        )
+
+    def standing(self, regimes: Iterable[str]) -> Iterator[str]:
+        """A row per regime: how many of its runs codes of the page made, how many they repeat, and the rest."""
+        yield "| regime | runs | made by them | by code that they repeat | by other code | which | processors |"
+        yield "|---" * 7 + "|"
+        for regime in regimes:
+            runs = self.ledger.runs(regime)
+            if not runs:
+                continue
+            others = [run for run in runs if not self.stands(run)]
+            n_own = sum(run.code in self._versions_of(run) for run in runs)
+            arms = list(dict.fromkeys(run.arm for run in others))
+            which = "all arms" if {*arms} == {run.arm for run in runs} else ", ".join(arms) or "none"
+            counts = (len(runs), n_own, len(runs) - n_own - len(others), len(others))
+            processors = Counter(run.processor for run in runs)
+            on = "; ".join(f"{name}: {n}" for name, n in processors.most_common())
+            yield f"| `{regime}` | {' | '.join(map(str, counts))} | {which} | {on} |"
+
+    def _repeats(self, row: Row, version: str) -> bool:
+        recut = RECUT.get(row.regime, ()) if row.arm in _learn_orders(row.regime) else ()
+        return row.seed not in recut and self.repeats.repeated(row.regime, row.arm, row.code, version, recut)
+
+    def _versions_of(self, row: Row) -> tuple[str, ...]:
+        return self.versions[:1] if row.arm in _learn_orders(row.regime) else self.versions
+
     @property
     def by_seed(self) -> Path:
         """Page of the scores of single seeds."""
@@ -59,7 +100,14 @@ class Edition:
 def edition_of(sites: Sequence[int], out: Path) -> Edition:
     """The published page, or, with sites of a user's own, theirs in a folder below `out`."""
     if not sites:
-        return Edition(HERE / "page.md", HERE.parent / "results.md", HERE, VERSION)
+        return Edition(HERE / "page.md", HERE.parent / "results.md", HERE, VERSIONS)
     chosen = tuple(sorted({*sites}))
     folder = out / f"sites-{'-'.join(map(str, chosen))}"
-    return Edition(HERE / "sites.md", folder / "results.md", folder, run_code(), chosen)
+    return Edition(HERE / "sites.md", folder / "results.md", folder, (run_code(),), chosen)
+
+
+@cache
+def _learn_orders(regime: str) -> frozenset[str]:
+    """Arms of a regime that learn the order of their beams."""
+    methods = comparison_of(regime).methods
+    return frozenset(arm for arm, edits in methods.items() if edits.get("sheaf.map_start") == "learned")

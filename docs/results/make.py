@@ -4,7 +4,7 @@
 
 Every regime is a comparison file in this folder. Step sizes are kept in `steps.csv` and scores in `scores.csv`, beside
 the page; runs are not, so that a call on another machine continues where any earlier one stopped. A score stands
-where the code that the page is of made it, or repeats the code that did (`--again`: where the code here made it).
+where a code that the page is of made it, or repeats the code that did (`--again`: where the code here made it).
 Measured samples are read from the folder `deepsense` in $SHEAFEDGE_DATA; without them their regimes stay as they are.
 
 Who has other measured sites names the scenarios, as in `--sites 1 5 8 9`: the regimes of measured samples are then
@@ -148,12 +148,12 @@ def _run(comparison: Comparison, edition: Edition, options: argparse.Namespace) 
 def _is_kept(row: Row | None, edition: Edition, options: argparse.Namespace) -> bool:
     """Whether a run is not made again.
 
-    The page's code made its row or repeats it, or the code of this folder did. On sites of a user's own any code may
+    A code of the page made its row or repeats it, or the code of this folder did. On sites of a user's own any code may
     have: a page of theirs is of no version.
     """
     if row is None or (options.here and row.processor != processor_here()):
         return False
-    stands = bool(edition.sites) or edition.repeats.stands(row, edition.version)
+    stands = bool(edition.sites) or edition.stands(row)
     return row.code == run_code() or (stands and not options.again)
 
 

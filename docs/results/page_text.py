@@ -52,7 +52,7 @@ def page(template: str, edition: Edition, differences: Mapping[str, Judged]) -> 
 
     Args:
         template: its fields are those of `cited`, and names of parts, as {{table tracking}}.
-        edition: whose scores, step sizes and version fill it.
+        edition: whose scores, step sizes and versions fill it.
         differences: see `judged_everywhere`.
     """
     ledger, steps, repeats = edition.ledger, edition.steps, edition.repeats
@@ -65,9 +65,10 @@ def page(template: str, edition: Edition, differences: Mapping[str, Judged]) -> 
         "counts": lambda _: counted(ledger, ratios),
         "overview": lambda name: _overview_text(name, differences),
         "repeats": lambda _: "\n".join(repeats.markdown(REGIMES)),
-        "standing": lambda _: "\n".join(repeats.standing(ledger, REGIMES, edition.version)),
+        "standing": lambda _: "\n".join(edition.standing(REGIMES)),
         "stopping": lambda _: "\n".join(stopping_rows(ledger)),
-        "version": lambda _: edition.version[:8],
+        "version": lambda _: edition.versions[0][:8],
+        "before": lambda _: ", ".join(version[:8] for version in edition.versions[1:]),
         "controls": lambda _: _controls_text(differences),
         "curves": lambda name: _curves_text(name, ledger, steps),
         "steps": lambda name: "\n\n".join(_steps_text(steps, name)),

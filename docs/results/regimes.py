@@ -76,6 +76,7 @@ REGIMES: Mapping[str, str] = {
     "drones_permuted_long": "orders",
     "drones_sizes": "orders",
     "drones_sizes_long": "orders",
+    "drones_sizes_recut": "orders",
     "drones_sizes_scarce": "vendors",
     "drones_sizes_fresh": "vendors",
     "drones_sizes_trust": "vendors",

@@ -7,14 +7,13 @@ otherwise does not, because training amplifies rounding.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
 import networkx as nx
-from ledger import ALL, Ledger, Row  # a script beside its modules
+from ledger import ALL, Row  # a script beside its modules
 from tables import read_rows, write_rows
 from verdicts import signed
 
@@ -94,38 +93,23 @@ class Repeats:
                     f" | {len(mine)} | {len(mine) - len(off)} | {mean} | {signed(largest)} | {arms} |"
                 )
 
-    def repeated(self, regime: str, arm: str, code: str, version: str) -> bool:
+    def repeated(self, regime: str, arm: str, code: str, version: str, without: Collection[int] = ()) -> bool:
         """Whether a version made runs of an arm again that other code had made, and each time got the same score.
 
         Versions in between count: one repeats another if it repeats a third that does. What was made again on another
         processor says nothing about the code.
+
+        Args:
+            regime, arm: of the runs.
+            code, version: which had made them, and which made them again.
+            without: seeds that are left out.
         """
         pairs: dict[tuple[str, str], bool] = {}
         for one in self.rows:
-            if (one.regime, one.arm) == (regime, arm) and one.processor == one.processor_again:
+            same_run = (one.regime, one.arm) == (regime, arm) and one.seed not in without
+            if same_run and one.processor == one.processor_again:
                 pair = one.code, one.code_again
                 pairs[pair] = pairs.get(pair, True) and one.difference == 0.0
         equal = nx.DiGraph([pair for pair, holds in pairs.items() if holds])
         equal.add_nodes_from((code, version))
         return code != version and pairs.get((code, version), True) and nx.has_path(equal, code, version)
-
-    def stands(self, row: Row, version: str) -> bool:
-        """Whether a version made a row, or repeats the code that did."""
-        return row.code == version or self.repeated(row.regime, row.arm, row.code, version)
-
-    def standing(self, ledger: Ledger, regimes: Iterable[str], version: str) -> Iterator[str]:
-        """A row per regime: how many of its runs a version made, how many it repeats, and the rest."""
-        yield "| regime | runs | made by it | by code that it repeats | by other code | which | processors |"
-        yield "|---" * 7 + "|"
-        for regime in regimes:
-            runs = ledger.runs(regime)
-            if not runs:
-                continue
-            others = [run for run in runs if not self.stands(run, version)]
-            n_own = sum(run.code == version for run in runs)
-            arms = list(dict.fromkeys(run.arm for run in others))
-            which = "all arms" if {*arms} == {run.arm for run in runs} else ", ".join(arms) or "none"
-            counts = (len(runs), n_own, len(runs) - n_own - len(others), len(others))
-            processors = Counter(run.processor for run in runs)
-            on = "; ".join(f"{name}: {n}" for name, n in processors.most_common())
-            yield f"| `{regime}` | {' | '.join(map(str, counts))} | {which} | {on} |"

@@ -7,11 +7,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from doubles.page_scripts import RESULTS, score_row
 
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
+
+
+def page_of(scripts: Mapping[str, ModuleType], folder: Path, *versions: str) -> Any:
+    """The page of these codes, with nothing kept yet."""
+    return replace(scripts["edition"].edition_of([], folder), folder=folder, versions=versions)
 
 
 def test_runs_that_later_code_makes_again_are_compared(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
@@ -49,7 +55,8 @@ def test_a_run_on_another_processor_is_compared_and_says_nothing_about_the_code(
 def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
     scripts: Mapping[str, ModuleType], tmp_path: Path
 ) -> None:
-    ledger, repeats = scripts["ledger"].Ledger(tmp_path / "s.csv"), scripts["repeats"].Repeats(tmp_path / "r.csv")
+    edition = page_of(scripts, tmp_path, "cafe")
+    ledger, repeats = edition.ledger, edition.repeats
     old = {arm: score_row(scripts, "drones", arm, 1, 0.4) for arm in ("local", "DSGD", "APFL")}
     ledger.put(old.values())
     ledger.put([score_row(scripts, "drones", "local", 1, 0.4, "gps")])  # of a run that is there
@@ -58,7 +65,7 @@ def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
         made = replace(first, score=again, code="cafe")
         ledger.put([made])
         repeats.note(first, made)
-    *_, line = repeats.standing(ledger, ["tracking", "drones"], "cafe")
+    *_, line = edition.standing(["tracking", "drones"])
     assert line == "| `drones` | 5 | 2 | 1 | 2 | DSGD, APFL | P, V: 5 |"
     # a repeat that differs once is none, and neither is that of another version
     repeats.note(old["local"], replace(old["local"], score=0.41, code="cafe"))
@@ -66,11 +73,29 @@ def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
     assert not repeats.repeated("drones", "local", "c0de", "beef")
 
 
+def test_runs_that_learn_orders_are_of_the_latest_code_of_the_page_alone(
+    scripts: Mapping[str, ModuleType], tmp_path: Path
+) -> None:
+    edition = page_of(scripts, tmp_path, "cafe", "c0de")
+    assert edition.stands(score_row(scripts, "drones_sizes", "head averaging, told the orders", 3, 0.4))
+    recut, same = scripts["edition"].RECUT["drones_sizes"][0], 3
+    first, found_again = (
+        score_row(scripts, "drones_sizes", "encoders only, learned orders", seed, 0.4) for seed in (recut, same)
+    )
+    assert found_again.code == "c0de"
+    assert not edition.stands(found_again)
+    edition.repeats.note(first, replace(first, code="cafe", score=0.5))  # another order, so another run
+    edition.repeats.note(found_again, replace(found_again, code="cafe"))
+    assert edition.stands(found_again)
+    assert not edition.stands(first)
+    assert edition.stands(replace(first, code="cafe"))
+
+
 def test_a_run_is_made_again_where_neither_code_made_its_row_or_repeats_it(
     scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make = scripts["make"]
-    edition = replace(make.edition_of([], tmp_path), folder=tmp_path, version="cafe")
+    edition = page_of(scripts, tmp_path, "cafe")
     repeats = edition.repeats
     monkeypatch.setattr(make, "run_code", lambda: "feed")
     monkeypatch.setattr(make, "processor_here", lambda: "P, V")

@@ -239,7 +239,7 @@ def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, Modu
         for index, arm in enumerate(make.comparison_of("drones_permuted").methods)
     }
     kept(scripts, tmp_path / "scores.csv", "drones_permuted", scores).write()
-    found = replace(make.edition_of([], Path()), folder=tmp_path, version="cafe")
+    found = replace(make.edition_of([], Path()), folder=tmp_path, versions=("cafe",))
     written = text.page(template, found, text.judged_everywhere(found.ledger))
     assert "## What decides" in written
     assert "| `drones_permuted` | a start that is common by beam |" in written
@@ -341,11 +341,17 @@ def test_fresh_seeds_ask_the_same_of_the_same_arms(scripts: Mapping[str, ModuleT
     assert len(seeds) == len({*seeds})
 
 
-def test_fresh_seeds_of_orders_ask_the_same_of_the_same_arms(scripts: Mapping[str, ModuleType]) -> None:
-    asked, again = map(scripts["make"].comparison_of, ("drones_permuted", "drones_permuted_fresh"))
+@pytest.mark.parametrize(
+    ("first", "fresh"), [("drones_permuted", "drones_permuted_fresh"), ("drones_sizes_long", "drones_sizes_recut")]
+)
+def test_fresh_seeds_of_orders_ask_the_same_of_the_same_arms(
+    scripts: Mapping[str, ModuleType], first: str, fresh: str
+) -> None:
+    comparison_of, regimes = scripts["make"].comparison_of, scripts["make"].REGIMES
+    asked, again = comparison_of(first), comparison_of(fresh)
     assert again.edits == asked.edits
     assert again.methods.items() <= asked.methods.items()
-    assert not {*again.seeds} & {*asked.seeds}
+    assert not {*again.seeds} & {seed for other in regimes if other != fresh for seed in comparison_of(other).seeds}
 
 
 @pytest.mark.parametrize("name", ["drones", "drones_permuted", "drones_sizes"])
