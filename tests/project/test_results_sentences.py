@@ -112,6 +112,6 @@ def test_no_group_is_worse_where_heads_mix_among_the_same_sensors(scripts: Mappi
         if of_arm == arm and control.startswith("encoders only, learned orders")
     }
     regimes = {name for name, *_ in words}
-    assert len(regimes) == 8
-    assert len(words) == 8 * 4  # three groups, and all clients
+    assert len(regimes) == 9
+    assert len(words) == 9 * 4  # three groups, and all clients
     assert "worse" not in words.values()
