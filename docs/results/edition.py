@@ -19,7 +19,8 @@ HERE = Path(__file__).parent
 #: The latest cuts lines of beams otherwise, and computes the same in all else: runs that learn orders are of it alone.
 VERSIONS = ("3e1d863ee26fb15e", "ada93c08bfb1107b")
 #: Regime -> seeds of which it finds another order for some base station, or trusts another one, than the code before
-#: did. Runs that learn orders are other runs there; regimes that are not named it has made as a whole.
+#: did. Runs that learn orders are other runs there. In `drones_permuted_fresh` and `drones_permuted_long` it finds the
+#: same; of other regimes it has to make all such runs.
 RECUT = {
     "drones_sizes": (2, 7),
     "drones_sizes_long": (152, 155),
