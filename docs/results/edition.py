@@ -16,7 +16,8 @@ from steps import StepTable
 
 HERE = Path(__file__).parent
 #: Codes that the page is of, the latest first: rows that they neither made nor repeat are named at the end of the page.
-#: The latest cuts lines of beams otherwise, and computes the same in all else: runs that learn orders are of it alone.
+#: The latest cuts lines of beams otherwise, and computes the same in all else: runs that learn orders it alone may have
+#: made, or has to repeat.
 VERSIONS = ("3e1d863ee26fb15e", "ada93c08bfb1107b")
 #: Regime -> seeds of which it finds another order for some base station, or trusts another one, than the code before
 #: did. Runs that learn orders are other runs there. In `drones_permuted_fresh` and `drones_permuted_long` it finds the
@@ -64,8 +65,13 @@ class Edition:
 
     def stands(self, row: Row) -> bool:
         """Whether a code of the page made a row, or repeats the code that did."""
-        return row.code in self._versions_of(row) or any(
-            self._repeats(row, version) for version in self._versions_of(row)
+        recut = RECUT.get(row.regime, ()) if _learns_order(row) else ()
+        return self._made(row) or (
+            row.seed not in recut
+            and any(
+                self.repeats.repeated(row.regime, row.arm, row.code, version, recut)
+                for version in self._versions_of(row)
+            )
         )
 
     def standing(self, regimes: Iterable[str]) -> Iterator[str]:
@@ -77,7 +83,7 @@ class Edition:
             if not runs:
                 continue
             others = [run for run in runs if not self.stands(run)]
-            n_own = sum(run.code in self._versions_of(run) for run in runs)
+            n_own = sum(map(self._made, runs))
             arms = list(dict.fromkeys(run.arm for run in others))
             which = "all arms" if {*arms} == {run.arm for run in runs} else ", ".join(arms) or "none"
             counts = (len(runs), n_own, len(runs) - n_own - len(others), len(others))
@@ -85,12 +91,13 @@ class Edition:
             on = "; ".join(f"{name}: {n}" for name, n in processors.most_common())
             yield f"| `{regime}` | {' | '.join(map(str, counts))} | {which} | {on} |"
 
-    def _repeats(self, row: Row, version: str) -> bool:
-        recut = RECUT.get(row.regime, ()) if row.arm in _learn_orders(row.regime) else ()
-        return row.seed not in recut and self.repeats.repeated(row.regime, row.arm, row.code, version, recut)
+    def _made(self, row: Row) -> bool:
+        """Whether a code of the page made a row."""
+        return row.code in self._versions_of(row)
 
     def _versions_of(self, row: Row) -> tuple[str, ...]:
-        return self.versions[:1] if row.arm in _learn_orders(row.regime) else self.versions
+        """Codes of the page that may make a row."""
+        return self.versions[:1] if _learns_order(row) else self.versions
 
     @property
     def by_seed(self) -> Path:
@@ -107,8 +114,12 @@ def edition_of(sites: Sequence[int], out: Path) -> Edition:
     return Edition(HERE / "sites.md", folder / "results.md", folder, (run_code(),), chosen)
 
 
+def _learns_order(row: Row) -> bool:
+    """Whether the arm of a row learns the order of its beams."""
+    return row.arm in _arms_that_learn_orders(row.regime)
+
+
 @cache
-def _learn_orders(regime: str) -> frozenset[str]:
-    """Arms of a regime that learn the order of their beams."""
+def _arms_that_learn_orders(regime: str) -> frozenset[str]:
     methods = comparison_of(regime).methods
     return frozenset(arm for arm, edits in methods.items() if edits.get("sheaf.map_start") == "learned")

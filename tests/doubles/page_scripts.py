@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +28,11 @@ def page_scripts(folders: Sequence[Path], names: Sequence[str]) -> Iterator[Mapp
         for name, module in [*sys.modules.items()]:
             if (file := getattr(module, "__file__", None)) is not None and Path(file).parent in folders:
                 del sys.modules[name]
+
+
+def page_of(scripts: Mapping[str, ModuleType], folder: Path, *versions: str) -> Any:
+    """The page of these codes, with nothing kept yet."""
+    return replace(scripts["make"].edition_of([], folder), folder=folder, versions=versions)
 
 
 def score_row(

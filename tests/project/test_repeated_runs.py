@@ -7,17 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
-from doubles.page_scripts import RESULTS, score_row
+from doubles.page_scripts import RESULTS, page_of, score_row
 
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
-
-
-def page_of(scripts: Mapping[str, ModuleType], folder: Path, *versions: str) -> Any:
-    """The page of these codes, with nothing kept yet."""
-    return replace(scripts["edition"].edition_of([], folder), folder=folder, versions=versions)
 
 
 def test_runs_that_later_code_makes_again_are_compared(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:

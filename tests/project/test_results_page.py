@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from doubles.page_scripts import RESULTS, SEEDS, judged, kept, score_row
+from doubles.page_scripts import RESULTS, SEEDS, judged, kept, page_of, score_row
 from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.plan import planned_runs
 
@@ -239,7 +239,7 @@ def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, Modu
         for index, arm in enumerate(make.comparison_of("drones_permuted").methods)
     }
     kept(scripts, tmp_path / "scores.csv", "drones_permuted", scores).write()
-    found = replace(make.edition_of([], Path()), folder=tmp_path, versions=("cafe",))
+    found = page_of(scripts, tmp_path, "cafe")
     written = text.page(template, found, text.judged_everywhere(found.ledger))
     assert "## What decides" in written
     assert "| `drones_permuted` | a start that is common by beam |" in written
