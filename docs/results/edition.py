@@ -26,6 +26,9 @@ RECUT = {
     "drones_sizes": (2, 7),
     "drones_sizes_long": (152, 155),
     "drones_sizes_scarce": (12, 14, 15, 18, 21),
+    "drones_sizes_fresh": (23, 26, 28, 30, 31, 32, 33, 34, 36, 37),
+    "drones_sizes_trust": (43, 48, 49, 50, 53, 54, 55, 57, 59, 61),
+    "drones_sizes_same": (66, 70, 71, 73, 74, 75, 78),
     "drones_permuted": (7, 12),
 }
 
