@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ledger import ALL, RegimeScores  # a script beside its modules
+from regimes import REGIMES, SEARCHES
 from verdicts import NOT_SHOWN, Difference, adjusted, difference
 
 
@@ -299,6 +300,16 @@ CONTROLS = tuple(
     }.items()
     for arm, control, thing in pairs
 )
+
+
+def controls_of(search: str) -> dict[str, list[str]]:
+    """Control -> arms whose gain it decides, of the arms that a search tunes."""
+    alike, found = SEARCHES[search].alike, dict[str, list[str]]()
+    for one in (one for one in CONTROLS if REGIMES[one.regime] == search):
+        arm, control = (alike.get(name, name) for name in (one.arm, one.control))
+        if arm != control and arm not in found.setdefault(control, []):
+            found[control].append(arm)
+    return found
 
 
 #: (arm, control, group) -> difference; groups are in the order of the page.

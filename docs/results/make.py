@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from by_seed import page_by_seed  # noqa: E402 - a script beside its modules
 from citations import CitationError  # noqa: E402
-from controls import OVERVIEWS, overview  # noqa: E402
+from controls import OVERVIEWS, controls_of, overview  # noqa: E402
 from edition import Edition, edition_of  # noqa: E402
 from keeping import CONSOLE, run_and_keep  # noqa: E402
 from ledger import Row, processor_here, rows_of_run, run_key, sizes_of  # noqa: E402
@@ -126,7 +126,8 @@ def _make(name: str, edition: Edition, options: argparse.Namespace) -> None:
     search, steps = REGIMES[name], edition.steps
     tuned = with_data(arms_of_search(search), edition.sites)
     assert tuned is not None, "it has the data of its regimes"
-    search_steps(search, SEARCHES[search], tuned, steps, options.out / f"tune-{search}", options.jobs)
+    folder = options.out / f"tune-{search}"
+    search_steps(search, SEARCHES[search], tuned, steps, folder, options.jobs, controls_of(search))
     _run(with_steps(comparison, steps_of(search, steps)), edition, options)
 
 

@@ -10,7 +10,7 @@ from statistics import mean, stdev
 
 from citations import NOT_RUN, cited  # a script beside its modules
 from claims import CLAIMS, counted, judged
-from controls import Judged, control_rows, judged_controls, overview_rows
+from controls import Judged, control_rows, controls_of, judged_controls, overview_rows
 from edition import Edition
 from ledger import ALL, Ledger, RegimeScores, varied_text
 from regimes import REGIMES, SEARCHES, comparison_of, steps_of
@@ -229,13 +229,13 @@ def _steps_text(steps: StepTable, search: str) -> Iterator[str]:
     first, *others = how.seeds
     edits = "".join(f", {key} = {value}" for key, value in (how.edits or {}).items())
     edges = "; ".join(at_the_edge(steps, search)) or "none"
-    lacking = "; ".join(lack_part(how, search, steps))
+    lacking = "; ".join(lack_part(how, search, steps, controls_of(search)))
     alike = "".join(f" *{arm}* has those of *{other}*." for arm, other in how.alike.items())
     more = f"; the {how.finalists} best of an arm also with seed {', '.join(map(str, others))}" if others else ""
     grid = " x ".join("{" + ", ".join(f"{value:g}" for value in values) + "}" for values in how.grid.values())
     yield (
         f"Validation samples of seed {first}{edits}{more}. Every arm tries {grid} (encoder x head), and goes on where"
-        f" an edge is better than the rest by more than {GAIN:g}. Chosen at an edge, by no more than that:"
+        f" an edge is better than the rest by more than {GAIN:g}; a control tries what was chosen for its arm, too. Chosen at an edge, by no more than that:"
         f" {edges}.{alike}{f' Part of the grid is to be tried yet by: {lacking}.' if lacking else ''}"
     )
     yield steps.markdown(search)

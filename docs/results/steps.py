@@ -1,7 +1,7 @@
 """The search for step sizes behind `docs/results.md`.
 
 All arms of a search try one grid with its first seed. An arm whose best lies clearly at an edge of what it tried goes
-on beyond that edge. The best combinations of every arm are tried with the other seeds, too, and the best mean over all
+on beyond that edge. A control tries what was chosen for the arms whose gain it decides, too. The best combinations of every arm are tried with the other seeds, too, and the best mean over all
 of them is chosen; where that lies clearly at an edge, what is beyond is tried with all seeds. What every run scored is
 kept beside the page in `steps.csv`, as it comes: nothing in it is run again.
 """
@@ -9,7 +9,7 @@ kept beside the page in `steps.csv`, as it comes: nothing in it is run again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -36,6 +36,8 @@ WIDENINGS, GAIN = 4, 0.005
 #: Step sizes of encoders, and of heads.
 Sizes = tuple[float, float]
 Grid = Mapping[str, Sequence[float]]
+#: Control -> arms whose gain it decides.
+Controls = Mapping[str, Collection[str]]
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,9 @@ class StepTable:
         return "\n".join(lines)
 
 
-def search_steps(name: str, search: Search, comparison: Comparison, table: StepTable, out: Path, jobs: int) -> None:
+def search_steps(
+    name: str, search: Search, comparison: Comparison, table: StepTable, out: Path, jobs: int, controls: Controls
+) -> None:
     """Try what was not tried yet, keeping the score of each run before the next.
 
     Args:
@@ -160,6 +164,7 @@ def search_steps(name: str, search: Search, comparison: Comparison, table: StepT
         table: what was tried before.
         out: folder of runs.
         jobs: runs at a time.
+        controls: of its arms.
     """
     arms = {arm: edits for arm, edits in comparison.methods.items() if arm not in search.alike}
     # arms with step sizes of their own keep them
@@ -169,6 +174,7 @@ def search_steps(name: str, search: Search, comparison: Comparison, table: StepT
     first, *others = search.seeds
     attempt = partial(_try, name, searched, table=table, out=out, jobs=jobs)
     for _ in range(1 + WIDENINGS):
+        attempt(chosen_for_others(table, name, controls), first)
         for _ in range(1 + WIDENINGS):
             grids = {arm: grid_of(search, table.tried(name, arm), first) for arm in arms}
             attempt({arm: list(product(*grid)) for arm, grid in grids.items()}, first)
@@ -178,6 +184,24 @@ def search_steps(name: str, search: Search, comparison: Comparison, table: StepT
         beyond = {arm: beyond_the_edge(table, name, arm) for arm in arms}
         for seed in search.seeds:
             attempt(beyond, seed)
+
+
+def chosen_for_others(table: StepTable, search: str, controls: Controls) -> dict[str, list[Sizes]]:
+    """Control -> step sizes that were chosen for an arm whose gain it decides, and that it did not try itself.
+
+    A gain could be due to these in the place of what is praised.
+
+    Args:
+        table: what was tried.
+        search: its name.
+        controls: of its arms.
+    """
+    chosen = {arm: (sizes[ENCODER], sizes[HEAD]) for arm, sizes in table.chosen(search).items()}
+    owed = {
+        control: [chosen[arm] for arm in arms if arm in chosen and chosen[arm] not in table.tried(search, control)]
+        for control, arms in controls.items()
+    }
+    return {control: sizes for control, sizes in owed.items() if sizes}
 
 
 def beyond_the_edge(table: StepTable, search: str, arm: str) -> list[Sizes]:
@@ -311,15 +335,16 @@ def at_the_edge(table: StepTable, search: str) -> list[str]:
     return found
 
 
-def lack_part(search: Search, name: str, table: StepTable) -> list[str]:
+def lack_part(search: Search, name: str, table: StepTable, controls: Controls) -> list[str]:
     """Arms that did not try all that they have to, or of which too few combinations were tried with all seeds."""
     first, *others = search.seeds
+    owed = chosen_for_others(table, name, controls)
     found = []
     for arm in table.arms(name):
         tried = table.tried(name, arm)
         of_first = {sizes for sizes, scores in tried.items() if first in scores}
         few = any(sum(seed in scores for scores in tried.values()) < search.finalists for seed in others)
-        if few or beyond_the_edge(table, name, arm) or not {*product(*grid_of(search, tried, first))} <= of_first:
+        if few or arm in owed or beyond_the_edge(table, name, arm) or not {*product(*grid_of(search, tried, first))} <= of_first:
             found.append(arm)
     return found
 

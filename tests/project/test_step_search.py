@@ -70,7 +70,7 @@ def test_only_arms_with_the_best_at_an_edge_are_searched_further(
     comparison = comparison.edited({"methods": {arm: comparison.methods[arm] for arm in best}, "reference": ""})
     search = replace(make.SEARCHES["sky"], seeds=(100, 101))
     table = steps.StepTable(tmp_path / "steps.csv")
-    steps.search_steps("sky", search, comparison, table, tmp_path, 1)
+    steps.search_steps("sky", search, comparison, table, tmp_path, 1, {})
     core = math.prod(map(len, search.grid.values()))
     # DSGD goes on to .03 and, since that is the best by far, to .1; in the mean smaller steps of heads win, so that .01
     # is tried, which is clearly the best, and .003, which is not
@@ -83,7 +83,7 @@ def test_only_arms_with_the_best_at_an_edge_are_searched_further(
     assert table.chosen("sky") == {arm: {steps.ENCODER: e, steps.HEAD: 0.003} for arm, e in best.items()}
     assert steps.at_the_edge(table, "sky") == ["local", "DSGD"]  # of the heads
     before = len(asked)
-    steps.search_steps("sky", search, comparison, table, tmp_path, 1)
+    steps.search_steps("sky", search, comparison, table, tmp_path, 1, {})
     assert len(asked) == before  # nothing is tried twice
 
 
@@ -175,6 +175,44 @@ def test_arms_that_lack_a_part_of_the_search_are_named(scripts: Mapping[str, Mod
     for arm, seeds in {"local": (100, 101), "DSGD": (100,)}.items():
         grid = itertools.product(*search.grid.values(), seeds)
         table.put(steps.Step("sky", arm, encoder, head, seed, 0.5, "c0de") for encoder, head, seed in grid)
-    assert steps.lack_part(search, "sky", table) == ["DSGD"]
+    assert steps.lack_part(search, "sky", table, {}) == ["DSGD"]
     table.put([steps.Step("sky", "local", 0.01, 0.3, 100, 0.6, "c0de")])  # clearly the best, at an edge
-    assert steps.lack_part(search, "sky", table) == ["local", "DSGD"]
+    assert steps.lack_part(search, "sky", table, {}) == ["local", "DSGD"]
+
+
+def test_a_control_tries_what_was_chosen_for_its_arm(
+    scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else larger steps, which the control did not go on to, could be what gains."""
+    steps, make = scripts["steps"], scripts["make"]
+
+    def attempt(name: str, searched: Any, wanted: Mapping[str, Any], seed: int, *, table: Any, **_: Any) -> None:
+        for arm, combinations in wanted.items():
+            # the arm rises beyond the edge of the grid; its control is nearly level there, and rises behind it
+            rises = (0.001, 0.003, 0.01, 0.03) if arm == "DSGD" else (0.001, 0.003, 0.03)
+            table.put(
+                steps.Step(name, arm, e, h, seed, 0.1 * sum(e >= step for step in rises), "c0de")
+                for e, h in combinations
+                if not table.has(name, arm, (e, h), seed)
+            )
+
+    monkeypatch.setattr(steps, "_try", attempt)
+    comparison = make.comparison_of("drones")
+    comparison = comparison.edited(
+        {"methods": {arm: comparison.methods[arm] for arm in ("local", "DSGD")}, "reference": ""}
+    )
+    search, chosen = make.SEARCHES["sky"], {}
+    for controls in ({}, {"local": ["DSGD"]}):
+        table = steps.StepTable(tmp_path / f"steps_{len(controls)}.csv")
+        steps.search_steps("sky", search, comparison, table, tmp_path, 1, controls)
+        chosen[len(controls)] = {arm: sizes[steps.ENCODER] for arm, sizes in table.chosen("sky").items()}
+        assert steps.lack_part(search, "sky", table, controls) == []
+    assert chosen == {0: {"local": 0.003, "DSGD": 0.03}, 1: {"local": 0.03, "DSGD": 0.03}}
+
+
+def test_controls_of_a_search_are_those_of_the_page(scripts: Mapping[str, ModuleType]) -> None:
+    controls = scripts["controls"].controls_of("sky")
+    assert "as in the paper, gamma .23, SGD" in controls["the same without coupling, SGD"]
+    assert "encoders only" not in controls["encoders only"]
+    of_orders = scripts["controls"].controls_of("vendors")
+    assert "learned orders, same sensors (ours)" not in of_orders["encoders only, learned orders"]  # it is not tuned
