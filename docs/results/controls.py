@@ -255,15 +255,13 @@ CONTROLS = tuple(
         "drones": (*_ALIKE, *_STRENGTHS[1], *_ITS_OPTIMIZER),
         "drones_occluded": (
             *_ALIKE,
-            *_ITS_OPTIMIZER,
             ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
             ("DMML-KD (approximation)", "local, best modality", "distillation"),
             ("DSGD", "local, best modality", "averages of models of one modality"),
         ),
-        "drones_views": (*_ALIKE, *_ITS_OPTIMIZER),
+        "drones_views": _ALIKE,
         # the words of this page's summary after 40 rounds, here and below: no others are in their family
         "drones_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS),
-        "drones_long_sgd": _ITS_OPTIMIZER[:4],
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),

@@ -235,7 +235,8 @@ def _steps_text(steps: StepTable, search: str) -> Iterator[str]:
     grid = " x ".join("{" + ", ".join(f"{value:g}" for value in values) + "}" for values in how.grid.values())
     yield (
         f"Validation samples of seed {first}{edits}{more}. Every arm tries {grid} (encoder x head), and goes on where"
-        f" an edge is better than the rest by more than {GAIN:g}; a control tries what was chosen for its arm, too. Chosen at an edge, by no more than that:"
+        f" an edge is better than the rest by more than {GAIN:g}; a control tries what was chosen for its arm, too."
+        f" Chosen at an edge, by no more than that:"
         f" {edges}.{alike}{f' Part of the grid is to be tried yet by: {lacking}.' if lacking else ''}"
     )
     yield steps.markdown(search)

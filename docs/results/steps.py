@@ -1,9 +1,10 @@
 """The search for step sizes behind `docs/results.md`.
 
 All arms of a search try one grid with its first seed. An arm whose best lies clearly at an edge of what it tried goes
-on beyond that edge. A control tries what was chosen for the arms whose gain it decides, too. The best combinations of every arm are tried with the other seeds, too, and the best mean over all
-of them is chosen; where that lies clearly at an edge, what is beyond is tried with all seeds. What every run scored is
-kept beside the page in `steps.csv`, as it comes: nothing in it is run again.
+on beyond that edge. A control tries what was chosen for the arms whose gain it decides, too. The best combinations of
+every arm are tried with the other seeds, and the best mean over all of them is chosen; where that lies clearly at an
+edge, what is beyond is tried with all seeds. What every run scored is kept beside the page in `steps.csv`, as it
+comes: nothing in it is run again.
 """
 
 from __future__ import annotations
@@ -344,7 +345,8 @@ def lack_part(search: Search, name: str, table: StepTable, controls: Controls) -
         tried = table.tried(name, arm)
         of_first = {sizes for sizes, scores in tried.items() if first in scores}
         few = any(sum(seed in scores for scores in tried.values()) < search.finalists for seed in others)
-        if few or arm in owed or beyond_the_edge(table, name, arm) or not {*product(*grid_of(search, tried, first))} <= of_first:
+        whole = {*product(*grid_of(search, tried, first))} <= of_first
+        if few or arm in owed or not whole or beyond_the_edge(table, name, arm):
             found.append(arm)
     return found
 
