@@ -216,3 +216,10 @@ def test_controls_of_a_search_are_those_of_the_page(scripts: Mapping[str, Module
     assert "encoders only" not in controls["encoders only"]
     of_orders = scripts["controls"].controls_of("vendors")
     assert "learned orders, same sensors (ours)" not in of_orders["encoders only, learned orders"]  # it is not tuned
+
+
+def test_every_control_of_the_page_tried_what_was_chosen_for_its_arm(scripts: Mapping[str, ModuleType]) -> None:
+    steps = scripts["make"].edition_of([], Path()).steps
+    for search in scripts["make"].SEARCHES:
+        owed = scripts["steps"].chosen_for_others(steps, search, scripts["controls"].controls_of(search))
+        assert owed == {}, search
