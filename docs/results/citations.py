@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from controls import Judged, judged_controls  # a script beside its modules
+from judged_controls import Judged, judged_controls  # a script beside its modules
 from ledger import ALL, Ledger, RegimeScores
 from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.result_table import without_zero

@@ -24,8 +24,9 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from by_seed import page_by_seed  # noqa: E402 - a script beside its modules
 from citations import CitationError  # noqa: E402
-from controls import OVERVIEWS, controls_of, overview  # noqa: E402
+from controls import OVERVIEWS, controls_of  # noqa: E402
 from edition import Edition, edition_of  # noqa: E402
+from judged_controls import overview  # noqa: E402
 from keeping import CONSOLE, run_and_keep  # noqa: E402
 from ledger import Row, processor_here, rows_of_run, run_key, sizes_of  # noqa: E402
 from page_text import CURVES, judged_everywhere, page, varied_scores  # noqa: E402

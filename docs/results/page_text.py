@@ -10,8 +10,9 @@ from statistics import mean, stdev
 
 from citations import NOT_RUN, cited  # a script beside its modules
 from claims import CLAIMS, counted, judged
-from controls import Judged, control_rows, controls_of, judged_controls, overview_rows
+from controls import controls_of
 from edition import Edition
+from judged_controls import Judged, control_rows, judged_controls, overview_rows
 from ledger import ALL, Ledger, RegimeScores, varied_text
 from regimes import REGIMES, SEARCHES, comparison_of, steps_of
 from rounds import stopping_rows
@@ -230,13 +231,13 @@ def _steps_text(steps: StepTable, search: str) -> Iterator[str]:
     edits = "".join(f", {key} = {value}" for key, value in (how.edits or {}).items())
     edges = "; ".join(at_the_edge(steps, search)) or "none"
     lacking = "; ".join(lack_part(how, search, steps, controls_of(search)))
+    to_try = f" Part of the grid is to be tried yet by: {lacking}." if lacking else ""
     alike = "".join(f" *{arm}* has those of *{other}*." for arm, other in how.alike.items())
     more = f"; the {how.finalists} best of an arm also with seed {', '.join(map(str, others))}" if others else ""
     grid = " x ".join("{" + ", ".join(f"{value:g}" for value in values) + "}" for values in how.grid.values())
     yield (
         f"Validation samples of seed {first}{edits}{more}. Every arm tries {grid} (encoder x head), and goes on where"
         f" an edge is better than the rest by more than {GAIN:g}; a control tries what was chosen for its arm, too."
-        f" Chosen at an edge, by no more than that:"
-        f" {edges}.{alike}{f' Part of the grid is to be tried yet by: {lacking}.' if lacking else ''}"
+        f" Chosen at an edge, by no more than that: {edges}.{alike}{to_try}"
     )
     yield steps.markdown(search)

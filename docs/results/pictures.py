@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from textwrap import fill
 
-from controls import n_seeds  # a script beside its modules
+from judged_controls import n_seeds  # a script beside its modules
 from ledger import ALL, RegimeScores
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

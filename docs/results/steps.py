@@ -127,10 +127,14 @@ class StepTable:
         means = [(sizes, fmean(scores)) for sizes, scores in tried.items() if len(scores) == most]
         return sorted(((sizes, one) for sizes, one in means if not math.isnan(one)), key=lambda pair: -pair[1])
 
+    def best(self, search: str) -> dict[str, Sizes]:
+        """Arm -> its step sizes; one whose runs all failed has none."""
+        ranked = {arm: self.ranked(search, arm) for arm in self.arms(search)}
+        return {arm: of_arm[0][0] for arm, of_arm in ranked.items() if of_arm}
+
     def chosen(self, search: str) -> dict[str, dict[str, float]]:
         """Arm -> its settings."""
-        best = {arm: self.ranked(search, arm)[:1] for arm in self.arms(search)}
-        return {arm: dict(zip((ENCODER, HEAD), one[0][0], strict=True)) for arm, one in best.items() if one}
+        return {arm: dict(zip((ENCODER, HEAD), sizes, strict=True)) for arm, sizes in self.best(search).items()}
 
     def put(self, steps: Iterable[Step]) -> None:
         """Add rows, in the place of those of the same run."""
@@ -197,12 +201,12 @@ def chosen_for_others(table: StepTable, search: str, controls: Controls) -> dict
         search: its name.
         controls: of its arms.
     """
-    chosen = {arm: (sizes[ENCODER], sizes[HEAD]) for arm, sizes in table.chosen(search).items()}
-    owed = {
-        control: [chosen[arm] for arm in arms if arm in chosen and chosen[arm] not in table.tried(search, control)]
-        for control, arms in controls.items()
-    }
-    return {control: sizes for control, sizes in owed.items() if sizes}
+    best, owed = table.best(search), dict[str, list[Sizes]]()
+    for control, arms in controls.items():
+        tried = table.tried(search, control)
+        if missing := [best[arm] for arm in arms if arm in best and best[arm] not in tried]:
+            owed[control] = missing
+    return owed
 
 
 def beyond_the_edge(table: StepTable, search: str, arm: str) -> list[Sizes]:
@@ -328,9 +332,8 @@ def widened(best: Mapping[float, float]) -> tuple[float, ...]:
 def at_the_edge(table: StepTable, search: str) -> list[str]:
     """Arms whose chosen combination has a largest or smallest value of all that were tried for them."""
     found = []
-    for arm, chosen in table.chosen(search).items():
+    for arm, own in table.best(search).items():
         tried = [sorted({sizes[index] for sizes in table.tried(search, arm)}) for index in (0, 1)]
-        own = (chosen[ENCODER], chosen[HEAD])
         if any(len(values) > 1 and one in (values[0], values[-1]) for one, values in zip(own, tried, strict=True)):
             found.append(arm)
     return found

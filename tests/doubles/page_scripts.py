@@ -59,4 +59,4 @@ def kept(
 
 def judged(scripts: Mapping[str, ModuleType], ledger: Any, regimes: Iterable[str]) -> dict[str, Any]:
     """What decides of every regime, without the correction for samples that are dealt anew."""
-    return {name: scripts["controls"].judged_controls(ledger.of(name), 0.0) for name in regimes}
+    return {name: scripts["judged_controls"].judged_controls(ledger.of(name), 0.0) for name in regimes}

@@ -248,7 +248,7 @@ def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, Modu
 
 
 def overview_rows(scripts: Mapping[str, ModuleType], name: str, ledger: Any, regimes: Iterable[str]) -> list[str]:
-    return [*scripts["controls"].overview_rows(name, judged(scripts, ledger, regimes))]
+    return [*scripts["judged_controls"].overview_rows(name, judged(scripts, ledger, regimes))]
 
 
 def test_the_overview_has_a_column_per_regime_and_says_what_was_not_run(
@@ -275,7 +275,7 @@ def test_the_overview_has_a_column_per_regime_and_says_what_was_not_run(
     again = kept(scripts, tmp_path / "y", "blockage", scores)
     assert "| averages of heads | not run |" in overview_rows(scripts, "sharing", again, ("blockage",))
 
-    columns = scripts["controls"].overview("sharing", judged(scripts, ledger, ("blockage", "drones")))
+    columns = scripts["judged_controls"].overview("sharing", judged(scripts, ledger, ("blockage", "drones")))
     things = scripts["controls"].OVERVIEWS["sharing"]
     (panel,) = scripts["pictures"].overview_figure(things, columns).axes
     drawn = {things[round(bar[0].get_ydata()[0])]: bar[0] for bar in panel.containers}
@@ -296,7 +296,7 @@ def test_rows_count_seeds_of_which_both_arms_ran_on_different_processors(
     groups = ledger.of("drones").groups
     elsewhere = (score_row(scripts, "drones", "local", seed, 0.3, group) for seed in (1, 4) for group in groups)
     ledger.put(replace(row, processor="Q, V") for row in elsewhere)
-    (row,) = scripts["controls"].control_rows(judged(scripts, ledger, ("drones",)))
+    (row,) = scripts["judged_controls"].control_rows(judged(scripts, ledger, ("drones",)))
     assert row.startswith("| `drones` | twice the compute | local, twice the steps | local | ")
     assert row.endswith("better (p <.001, <.001) | 2 |")
 

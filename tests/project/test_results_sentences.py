@@ -106,7 +106,7 @@ def test_no_group_is_worse_where_heads_mix_among_the_same_sensors(scripts: Mappi
     words = {
         (name, control, group): one.word
         for name in make.REGIMES
-        for (of_arm, control, group), one in scripts["controls"]
+        for (of_arm, control, group), one in scripts["judged_controls"]
         .judged_controls(ledger.of(name), scripts["page_text"].test_per_train(name, ledger))
         .items()
         if of_arm == arm and control.startswith("encoders only, learned orders")

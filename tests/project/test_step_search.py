@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -48,26 +48,38 @@ def test_a_grid_is_widened_where_the_best_lies_at_its_edge(scripts: Mapping[str,
     assert widened({0.0003: 0.5, 0.001: 0.4}) == (0.0003, 0.001)
 
 
-def test_only_arms_with_the_best_at_an_edge_are_searched_further(
-    scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps, make = scripts["steps"], scripts["make"]
-    best = {"local": 0.003, "DSGD": 0.03}
+def searched_arms(
+    scripts: Mapping[str, ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    arms: Collection[str],
+    score: Callable[[str, float, float, int], float],
+) -> tuple[Any, list[tuple[str, int]]]:
+    """A comparison of arms, and what will be run of it; score: of an arm, steps of encoders, of heads, and a seed."""
+    steps, comparison = scripts["steps"], scripts["make"].comparison_of("drones")
     asked: list[tuple[str, int]] = []
 
     def attempt(name: str, searched: Any, wanted: Mapping[str, Any], seed: int, *, table: Any, **_: Any) -> None:
         for arm, combinations in wanted.items():
             new = [sizes for sizes in combinations if not table.has(name, arm, sizes, seed)]
             asked.extend([(arm, seed)] * len(new))
-            # one optimum per arm, and one more seed that likes smaller steps of the heads
-            table.put(
-                steps.Step(name, arm, e, h, seed, 0.5 - abs(math.log(e / best[arm])) / 10 - h * (seed - 100), "c0de")
-                for e, h in new
-            )
+            table.put(steps.Step(name, arm, e, h, seed, score(arm, e, h, seed), "c0de") for e, h in new)
 
     monkeypatch.setattr(steps, "_try", attempt)
-    comparison = make.comparison_of("drones")
-    comparison = comparison.edited({"methods": {arm: comparison.methods[arm] for arm in best}, "reference": ""})
+    methods = {arm: comparison.methods[arm] for arm in arms}
+    return comparison.edited({"methods": methods, "reference": ""}), asked
+
+
+def test_only_arms_with_the_best_at_an_edge_are_searched_further(
+    scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, make = scripts["steps"], scripts["make"]
+    best = {"local": 0.003, "DSGD": 0.03}
+
+    def score(arm: str, encoder: float, head: float, seed: int) -> float:
+        """One optimum per arm, and one more seed that likes smaller steps of the heads."""
+        return 0.5 - abs(math.log(encoder / best[arm])) / 10 - head * (seed - 100)
+
+    comparison, asked = searched_arms(scripts, monkeypatch, best, score)
     search = replace(make.SEARCHES["sky"], seeds=(100, 101))
     table = steps.StepTable(tmp_path / "steps.csv")
     steps.search_steps("sky", search, comparison, table, tmp_path, 1, {})
@@ -185,22 +197,13 @@ def test_a_control_tries_what_was_chosen_for_its_arm(
 ) -> None:
     """Else larger steps, which the control did not go on to, could be what gains."""
     steps, make = scripts["steps"], scripts["make"]
+    # the arm rises beyond the edge of the grid; its control is level there, and rises behind it
+    rises = {"local": (0.001, 0.003, 0.03), "DSGD": (0.001, 0.003, 0.01, 0.03)}
 
-    def attempt(name: str, searched: Any, wanted: Mapping[str, Any], seed: int, *, table: Any, **_: Any) -> None:
-        for arm, combinations in wanted.items():
-            # the arm rises beyond the edge of the grid; its control is nearly level there, and rises behind it
-            rises = (0.001, 0.003, 0.01, 0.03) if arm == "DSGD" else (0.001, 0.003, 0.03)
-            table.put(
-                steps.Step(name, arm, e, h, seed, 0.1 * sum(e >= step for step in rises), "c0de")
-                for e, h in combinations
-                if not table.has(name, arm, (e, h), seed)
-            )
+    def score(arm: str, encoder: float, *_: float) -> float:
+        return 0.1 * sum(encoder >= step for step in rises[arm])
 
-    monkeypatch.setattr(steps, "_try", attempt)
-    comparison = make.comparison_of("drones")
-    comparison = comparison.edited(
-        {"methods": {arm: comparison.methods[arm] for arm in ("local", "DSGD")}, "reference": ""}
-    )
+    comparison, _ = searched_arms(scripts, monkeypatch, rises, score)
     search, chosen = make.SEARCHES["sky"], {}
     for controls in ({}, {"local": ["DSGD"]}):
         table = steps.StepTable(tmp_path / f"steps_{len(controls)}.csv")
