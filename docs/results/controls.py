@@ -126,6 +126,11 @@ _ALIKE = (
         "pooling all samples, three times the rounds, over twice the steps",
     ),
 )
+_UNDER_OCCLUSION = (
+    ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
+    ("DMML-KD (approximation)", "local, best modality", "distillation"),
+    ("DSGD", "local, best modality", "averages of models of one modality"),
+)
 _MIXED = ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned")
 _OVER_TWICE = (
     "learned orders (ours)",
@@ -250,15 +255,11 @@ CONTROLS = tuple(
             ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
         ),
         "drones": (*_ALIKE, *_STRENGTHS[1], *_ITS_OPTIMIZER),
-        "drones_occluded": (
-            *_ALIKE,
-            ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
-            ("DMML-KD (approximation)", "local, best modality", "distillation"),
-            ("DSGD", "local, best modality", "averages of models of one modality"),
-        ),
-        "drones_views": _ALIKE,
+        "drones_occluded": (*_ALIKE, *_UNDER_OCCLUSION, *_ITS_OPTIMIZER),
+        "drones_views": (*_ALIKE, *_ITS_OPTIMIZER),
         # the words of this page's summary after 40 rounds, here and below: no others are in their family
         "drones_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS),
+        "drones_occluded_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS, *_UNDER_OCCLUSION),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),

@@ -69,6 +69,7 @@ REGIMES: Mapping[str, str] = {
     "drones_occluded": "sky",
     "drones_views": "sky",
     "drones_long": "sky",
+    "drones_occluded_long": "sky",
     "drones_rounds": "sky",
     "drones_pooled": "sky",
     "drones_permuted": "orders",
