@@ -132,6 +132,11 @@ _UNDER_OCCLUSION = (
     ("DSGD", "local, best modality", "averages of models of one modality"),
 )
 _MIXED = ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned")
+_LISTENING = (
+    "learned orders (ours)",
+    "learned orders, nobody listens",
+    "listening before training, where the direction is unsure",
+)
 _OVER_TWICE = (
     "learned orders (ours)",
     "local, twice the steps",
@@ -242,6 +247,7 @@ CONTROLS = tuple(
                 "mean of encoders only and tuned, learned orders",
                 "heads mixed by learned orders, in personal models",
             ),
+            _LISTENING,
         ),
         "tracking_options": (
             ("encoders only, personal GPS encoders", "encoders only", "GPS encoders that are not shared"),
@@ -260,7 +266,7 @@ CONTROLS = tuple(
         # the words of this page's summary after 40 rounds, here and below: no others are in their family
         "drones_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS),
         "drones_occluded_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS, *_UNDER_OCCLUSION),
-        "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS),
+        "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS, _LISTENING),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),
         "drones_permuted_long": _AFTER_40,
