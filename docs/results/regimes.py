@@ -31,7 +31,9 @@ _OPTIONS = {"same sensors": "Sheaf-DMFL-Att", "sheaf diffusion, same sensors": "
 SEARCHES: Mapping[str, Search] = {
     "measured": Search("tracking", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_RANDOM | _OPTIONS),
     "mirrored": Search("tracking_mirrored", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_SAME_SENSORS),
-    "permuted": Search("tracking_permuted", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_SAME_SENSORS | _UNHEARD),
+    "permuted": Search(
+        "tracking_permuted", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_SAME_SENSORS | _UNHEARD
+    ),
     # with few clients all arms that share are close to what this task allows, so that any step sizes would be chosen
     "digits": Search("digits_clients", _FEW, (100, 101, 102), {"clients.n_clients": 100}, until=48),
     "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8, alike=_LONGER),
