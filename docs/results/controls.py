@@ -262,7 +262,7 @@ CONTROLS = tuple(
         ),
         "drones": (*_ALIKE, *_STRENGTHS[1], *_ITS_OPTIMIZER),
         "drones_occluded": (*_ALIKE, *_UNDER_OCCLUSION, *_ITS_OPTIMIZER),
-        "drones_views": (*_ALIKE, *_ITS_OPTIMIZER),
+        "drones_views": _ALIKE,
         # the words of this page's summary after 40 rounds, here and below: no others are in their family
         "drones_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS),
         "drones_occluded_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS, *_UNDER_OCCLUSION),
