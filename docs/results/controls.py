@@ -265,6 +265,7 @@ CONTROLS = tuple(
         "drones_views": _ALIKE,
         # the words of this page's summary after 40 rounds, here and below: no others are in their family
         "drones_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS),
+        "drones_long_sgd": _ITS_OPTIMIZER[1:4],
         "drones_occluded_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS, *_UNDER_OCCLUSION),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS, _LISTENING),
         # fresh seeds of some rows of another regime, here and below: no others are in their family

@@ -73,6 +73,7 @@ REGIMES: Mapping[str, str] = {
     "drones_occluded": "sky",
     "drones_views": "sky",
     "drones_long": "sky",
+    "drones_long_sgd": "sky",
     "drones_occluded_long": "sky",
     "drones_rounds": "sky",
     "drones_pooled": "sky",
