@@ -126,6 +126,8 @@ _ALIKE = (
         "pooling all samples, three times the rounds, over twice the steps",
     ),
 )
+#: What is asked of arms with heads that mean the same once more, after more rounds.
+_ALIKE_AFTER_40 = (*_SHARING, *_INDEPENDENT, *_OF_RIVALS)
 _UNDER_OCCLUSION = (
     ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
     ("DMML-KD (approximation)", "local, best modality", "distillation"),
@@ -264,9 +266,10 @@ CONTROLS = tuple(
         "drones_occluded": (*_ALIKE, *_UNDER_OCCLUSION, *_ITS_OPTIMIZER),
         "drones_views": _ALIKE,
         # the words of this page's summary after 40 rounds, here and below: no others are in their family
-        "drones_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS),
+        "drones_long": _ALIKE_AFTER_40,
+        # gamma .23 alone, and no arm with Adam
         "drones_long_sgd": _ITS_OPTIMIZER[1:4],
-        "drones_occluded_long": (*_SHARING, *_INDEPENDENT, *_OF_RIVALS, *_UNDER_OCCLUSION),
+        "drones_occluded_long": (*_ALIKE_AFTER_40, *_UNDER_OCCLUSION),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS, _LISTENING),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),

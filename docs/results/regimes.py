@@ -26,19 +26,19 @@ _RANDOM = {
 #: Heads compared among the same sensors alone, with the step sizes of the same among all.
 _SAME_SENSORS = {"learned orders, same sensors (ours)": "learned orders (ours)"}
 #: A part of the method is taken away, all else is as it is.
-_UNHEARD = {"learned orders, nobody listens": "learned orders (ours)"}
+_WITHOUT_LISTENING = {"learned orders, nobody listens": "learned orders (ours)"}
 _OPTIONS = {"same sensors": "Sheaf-DMFL-Att", "sheaf diffusion, same sensors": "sheaf diffusion (ours)"}
 SEARCHES: Mapping[str, Search] = {
     "measured": Search("tracking", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_RANDOM | _OPTIONS),
     "mirrored": Search("tracking_mirrored", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_SAME_SENSORS),
     "permuted": Search(
-        "tracking_permuted", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_SAME_SENSORS | _UNHEARD
+        "tracking_permuted", _MEASURED, (100, 101, 102), _HALF, until=24, alike=_SAME_SENSORS | _WITHOUT_LISTENING
     ),
     # with few clients all arms that share are close to what this task allows, so that any step sizes would be chosen
     "digits": Search("digits_clients", _FEW, (100, 101, 102), {"clients.n_clients": 100}, until=48),
     "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8, alike=_LONGER),
     "sky": Search("drones", _NETWORKS, until=16, alike=_LONGER),
-    "orders": Search("drones_permuted", _NETWORKS, (100, 101, 102), until=16, alike=_UNHEARD),
+    "orders": Search("drones_permuted", _NETWORKS, (100, 101, 102), until=16, alike=_WITHOUT_LISTENING),
     # as many samples are trained on as in the regime, where nothing is kept aside for validation: orders need them
     "vendors": Search(
         "drones_sizes_scarce",
