@@ -75,6 +75,7 @@ REGIMES: Mapping[str, str] = {
     "drones_long": "sky",
     "drones_long_sgd": "sky",
     "drones_occluded_long": "sky",
+    "drones_views_long": "sky",
     "drones_rounds": "sky",
     "drones_pooled": "sky",
     "drones_permuted": "orders",
