@@ -218,7 +218,7 @@ def test_the_stopping_rule_speaks_of_the_rounds_that_regimes_have(
         more = [score_row(scripts, "drones_rounds", "local", 1, 0.9)] if at == 80 else []
         ledger.put(replace(row, varied=str(at)) for row in rows + more)
     *_, row = scripts["rounds"].stopping_rows(ledger)
-    assert row.startswith("| `drones` | `drones_occluded`, ")
+    assert row.startswith("| `drones` | `drones_permuted`, ")
     assert row.endswith("| 20 (.400) | 40 | +.020 | local (+.040) |")
     for at, score in ((20, 0.4), (60, 0.5), (120, 0.505), (240, 0.508)):
         ledger.put([replace(score_row(scripts, "drones_pooled", "centralized", 0, score), varied=str(at))])
@@ -358,7 +358,7 @@ def test_fresh_seeds_of_orders_ask_the_same_of_the_same_arms(
 _PAIRED = "drones_long_sgd"
 
 
-@pytest.mark.parametrize("name", ["drones", "drones_occluded", "drones_permuted", "drones_sizes"])
+@pytest.mark.parametrize("name", ["drones", "drones_occluded", "drones_views", "drones_permuted", "drones_sizes"])
 def test_longer_runs_have_the_rounds_of_the_rule_and_else_the_same_arms(
     scripts: Mapping[str, ModuleType], name: str
 ) -> None:
