@@ -128,14 +128,13 @@ _ALIKE = (
 )
 #: What is asked of arms with heads that mean the same once more, after more rounds.
 _ALIKE_AFTER_40 = (*_SHARING, *_INDEPENDENT, *_OF_RIVALS)
-#: Arms that have step sizes of different views.
-_TUNED_WITH_VIEWS = {
+#: Arms of the street after 40 rounds.
+_ON_THE_STREET = {
     "local",
     "local, twice the steps",
     "encoders only",
     "the same without coupling",
     "as in the paper, gamma .23",
-    "head averaging",
 }
 _UNDER_OCCLUSION = (
     ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
@@ -271,6 +270,7 @@ CONTROLS = tuple(
             ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method, over twice the steps"),
             ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
         ),
+        "blockage_long": tuple(row for row in _ALIKE_AFTER_40 if _ON_THE_STREET.issuperset(row[:2])),
         "drones": (*_ALIKE, *_STRENGTHS[1], *_ITS_OPTIMIZER),
         "drones_occluded": (*_ALIKE, *_UNDER_OCCLUSION, *_ITS_OPTIMIZER),
         "drones_views": _ALIKE,
@@ -280,7 +280,6 @@ CONTROLS = tuple(
         "drones_long_sgd": _ITS_OPTIMIZER[1:4],
         "drones_occluded_long": (*_ALIKE_AFTER_40, *_UNDER_OCCLUSION),
         "drones_views_long": _ALIKE_AFTER_40,
-        "drones_views_tuned": tuple(row for row in _ALIKE_AFTER_40 if _TUNED_WITH_VIEWS.issuperset(row[:2])),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS, _LISTENING),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),

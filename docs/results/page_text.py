@@ -36,7 +36,6 @@ CURVES: Mapping[str, str] = {
     "drones_occluded_rounds": "The same with occluded images (validation samples)",
     "drones_views_rounds": "The same with different views (validation samples)",
     "drones_pooled": "How long pooling all samples goes on to gain in the sky (validation samples)",
-    "drones_views_pooled": "The same pool with different views (validation samples)",
 }
 CONTROLS_HEADING = """\
 ## What decides

@@ -40,8 +40,7 @@ ROUNDS: Mapping[str, tuple[str, int, tuple[str, ...]]] = {
     "drones_occluded_rounds": ("drones_occluded", 20, ()),
     "drones_views_rounds": ("drones_views", 20, ()),
     # with the rounds of the longest arm there
-    "drones_pooled": ("drones", 60, ("drones_occluded",)),
-    "drones_views_pooled": ("drones_views", 60, ()),
+    "drones_pooled": ("drones", 60, ("drones_occluded", "drones_views")),
 }
 
 

@@ -223,7 +223,9 @@ def test_the_stopping_rule_speaks_of_the_rounds_that_regimes_have(
     for at, score in ((20, 0.4), (60, 0.5), (120, 0.505), (240, 0.508)):
         ledger.put([replace(score_row(scripts, "drones_pooled", "centralized", 0, score), varied=str(at))])
     *_, row = scripts["rounds"].stopping_rows(ledger)
-    assert row == "| `drones`, *centralized* alone | `drones_occluded` | 60 (.500) | 60 | +.008 | none |"
+    assert (
+        row == "| `drones`, *centralized* alone | `drones_occluded`, `drones_views` | 60 (.500) | 60 | +.008 | none |"
+    )
 
 
 def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
@@ -353,13 +355,12 @@ def test_fresh_seeds_of_orders_ask_the_same_of_the_same_arms(
 
 
 #: Regime with the worlds, samples and rounds of another -> that one, and the one whose arms it has.
-_PAIRED = {
-    "drones_long_sgd": ("drones_long", "drones"),
-    "drones_views_tuned": ("drones_views_long", "drones_views_long"),
-}
+_PAIRED = {"drones_long_sgd": ("drones_long", "drones")}
 
 
-@pytest.mark.parametrize("name", ["drones", "drones_occluded", "drones_views", "drones_permuted", "drones_sizes"])
+@pytest.mark.parametrize(
+    "name", ["blockage", "drones", "drones_occluded", "drones_views", "drones_permuted", "drones_sizes"]
+)
 def test_longer_runs_have_the_rounds_of_the_rule_and_else_the_same_arms(
     scripts: Mapping[str, ModuleType], name: str
 ) -> None:
