@@ -33,8 +33,6 @@ CURVES: Mapping[str, str] = {
     "digits_clients": "From 5 clients to 200",
     "blockage_rounds": "What more rounds than 20 are worth on the street (validation samples)",
     "drones_rounds": "What more rounds than 20 are worth in the sky (validation samples)",
-    "drones_occluded_rounds": "The same with occluded images (validation samples)",
-    "drones_views_rounds": "The same with different views (validation samples)",
     "drones_pooled": "How long pooling all samples goes on to gain in the sky (validation samples)",
 }
 CONTROLS_HEADING = """\

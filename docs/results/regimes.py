@@ -78,8 +78,6 @@ REGIMES: Mapping[str, str] = {
     "drones_occluded_long": "sky",
     "drones_views_long": "sky",
     "drones_rounds": "sky",
-    "drones_occluded_rounds": "sky",
-    "drones_views_rounds": "sky",
     "drones_pooled": "sky",
     "drones_permuted": "orders",
     "drones_permuted_fresh": "orders",

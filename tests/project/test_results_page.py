@@ -207,7 +207,7 @@ def test_the_stopping_rule_speaks_of_the_rounds_that_regimes_have(
         for name in (regime, *others):
             runs = planned_runs(anywhere(make.comparison_of(name)).edited({"seeds": [0]}))
             of_arms = {run.method: run.scenario.rounds for run in runs}
-            if curve.endswith("_pooled"):
+            if curve == "drones_pooled":
                 assert of_arms["centralized, three times the rounds"] == rounds
             else:
                 assert {n for arm, n in of_arms.items() if "times the rounds" not in arm} == {rounds}
@@ -218,7 +218,7 @@ def test_the_stopping_rule_speaks_of_the_rounds_that_regimes_have(
         more = [score_row(scripts, "drones_rounds", "local", 1, 0.9)] if at == 80 else []
         ledger.put(replace(row, varied=str(at)) for row in rows + more)
     *_, row = scripts["rounds"].stopping_rows(ledger)
-    assert row.startswith("| `drones` | `drones_permuted`, ")
+    assert row.startswith("| `drones` | `drones_occluded`, ")
     assert row.endswith("| 20 (.400) | 40 | +.020 | local (+.040) |")
     for at, score in ((20, 0.4), (60, 0.5), (120, 0.505), (240, 0.508)):
         ledger.put([replace(score_row(scripts, "drones_pooled", "centralized", 0, score), varied=str(at))])
