@@ -135,6 +135,7 @@ _ON_THE_STREET = {
     "encoders only",
     "the same without coupling",
     "as in the paper, gamma .23",
+    "head averaging",
 }
 _UNDER_OCCLUSION = (
     ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
