@@ -128,15 +128,6 @@ _ALIKE = (
 )
 #: What is asked of arms with heads that mean the same once more, after more rounds.
 _ALIKE_AFTER_40 = (*_SHARING, *_INDEPENDENT, *_OF_RIVALS)
-#: Arms of the street after 40 rounds.
-_ON_THE_STREET = {
-    "local",
-    "local, twice the steps",
-    "encoders only",
-    "the same without coupling",
-    "as in the paper, gamma .23",
-    "head averaging",
-}
 _UNDER_OCCLUSION = (
     ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
     ("DMML-KD (approximation)", "local, best modality", "distillation"),
@@ -271,7 +262,8 @@ CONTROLS = tuple(
             ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method, over twice the steps"),
             ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
         ),
-        "blockage_long": tuple(row for row in _ALIKE_AFTER_40 if _ON_THE_STREET.issuperset(row[:2])),
+        # gamma .23 alone, and no coupling with our settings
+        "blockage_long": (_SHARING[1], _SHARING[3], _AVERAGES, *_ALONE[:4], *_ALONE[6:], _TWICE),
         "drones": (*_ALIKE, *_STRENGTHS[1], *_ITS_OPTIMIZER),
         "drones_occluded": (*_ALIKE, *_UNDER_OCCLUSION, *_ITS_OPTIMIZER),
         "drones_views": _ALIKE,
