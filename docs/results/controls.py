@@ -128,6 +128,10 @@ _ALIKE = (
 )
 #: What is asked of arms with heads that mean the same once more, after more rounds.
 _ALIKE_AFTER_40 = (*_SHARING, *_INDEPENDENT, *_OF_RIVALS)
+_ON_THE_STREET = (
+    ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method, over twice the steps"),
+    ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
+)
 _UNDER_OCCLUSION = (
     ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
     ("DMML-KD (approximation)", "local, best modality", "distillation"),
@@ -257,13 +261,8 @@ CONTROLS = tuple(
             ("same sensors", "encoders only", "the coupling, among the same sensors"),
             ("sheaf diffusion, same sensors", "encoders only", "averages of heads, among the same sensors"),
         ),
-        "blockage": (
-            *_ALIKE,
-            ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method, over twice the steps"),
-            ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
-        ),
-        # gamma .23 alone, and no coupling with our settings
-        "blockage_long": (_SHARING[1], _SHARING[3], _AVERAGES, *_ALONE[:4], *_ALONE[6:], _TWICE),
+        "blockage": (*_ALIKE, *_ON_THE_STREET),
+        "blockage_long": (*_SHARING, *_OF_RIVALS, *_ON_THE_STREET),
         "drones": (*_ALIKE, *_STRENGTHS[1], *_ITS_OPTIMIZER),
         "drones_occluded": (*_ALIKE, *_UNDER_OCCLUSION, *_ITS_OPTIMIZER),
         "drones_views": _ALIKE,
