@@ -132,6 +132,15 @@ _ON_THE_STREET = (
     ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method, over twice the steps"),
     ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
 )
+#: Arms that have step sizes of different views.
+_TUNED_WITH_VIEWS = {
+    "local",
+    "local, twice the steps",
+    "encoders only",
+    "the same without coupling",
+    "as in the paper, gamma .23",
+    "head averaging",
+}
 _UNDER_OCCLUSION = (
     ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
     ("DMML-KD (approximation)", "local, best modality", "distillation"),
@@ -272,6 +281,7 @@ CONTROLS = tuple(
         "drones_long_sgd": _ITS_OPTIMIZER[1:4],
         "drones_occluded_long": (*_ALIKE_AFTER_40, *_UNDER_OCCLUSION),
         "drones_views_long": _ALIKE_AFTER_40,
+        "drones_views_tuned": tuple(row for row in _ALIKE_AFTER_40 if _TUNED_WITH_VIEWS.issuperset(row[:2])),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS, _LISTENING),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),

@@ -38,6 +38,7 @@ SEARCHES: Mapping[str, Search] = {
     "digits": Search("digits_clients", _FEW, (100, 101, 102), {"clients.n_clients": 100}, until=48),
     "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8, alike=_LONGER),
     "sky": Search("drones", _NETWORKS, until=16, alike=_LONGER),
+    "views": Search("drones_views_tuned", _NETWORKS),
     "orders": Search("drones_permuted", _NETWORKS, (100, 101, 102), until=16, alike=_WITHOUT_LISTENING),
     # as many samples are trained on as in the regime, where nothing is kept aside for validation: orders need them
     "vendors": Search(
@@ -77,6 +78,7 @@ REGIMES: Mapping[str, str] = {
     "drones_long_sgd": "sky",
     "drones_occluded_long": "sky",
     "drones_views_long": "sky",
+    "drones_views_tuned": "views",
     "drones_rounds": "sky",
     "drones_pooled": "sky",
     "drones_permuted": "orders",

@@ -354,8 +354,11 @@ def test_fresh_seeds_of_orders_ask_the_same_of_the_same_arms(
     assert not {*again.seeds} & {seed for other in regimes if other != fresh for seed in comparison_of(other).seeds}
 
 
-#: Has the seeds of `drones_long`.
-_PAIRED = "drones_long_sgd"
+#: Regime with the worlds, samples and rounds of another -> that one, and the one whose arms it has.
+_PAIRED = {
+    "drones_long_sgd": ("drones_long", "drones"),
+    "drones_views_tuned": ("drones_views_long", "drones_views_long"),
+}
 
 
 @pytest.mark.parametrize(
@@ -369,13 +372,17 @@ def test_longer_runs_have_the_rounds_of_the_rule_and_else_the_same_arms(
     assert longer.edits == {**asked.edits, "rounds": 40, "evaluate_every": 40}
     assert longer.methods.items() <= asked.methods.items()
     others = {
-        seed for other in regimes if other not in (f"{name}_long", _PAIRED) for seed in comparison_of(other).seeds
+        seed
+        for other in regimes
+        if other != f"{name}_long" and other not in _PAIRED
+        for seed in comparison_of(other).seeds
     }
     assert not {*longer.seeds} & others
 
 
-def test_the_papers_optimizer_has_the_same_worlds_after_more_rounds(scripts: Mapping[str, ModuleType]) -> None:
+@pytest.mark.parametrize("name", _PAIRED)
+def test_paired_regimes_have_the_same_worlds_after_as_many_rounds(scripts: Mapping[str, ModuleType], name: str) -> None:
     comparison_of = scripts["make"].comparison_of
-    plain, longer = comparison_of(_PAIRED), comparison_of("drones_long")
-    assert (plain.edits, plain.seeds) == (longer.edits, longer.seeds)
-    assert plain.methods.items() <= comparison_of("drones").methods.items()
+    again, (longer, of_arms) = comparison_of(name), _PAIRED[name]
+    assert (again.edits, again.seeds) == (comparison_of(longer).edits, comparison_of(longer).seeds)
+    assert again.methods.items() <= comparison_of(of_arms).methods.items()
