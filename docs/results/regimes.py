@@ -81,6 +81,7 @@ REGIMES: Mapping[str, str] = {
     "drones_views_tuned": "views",
     "drones_rounds": "sky",
     "drones_pooled": "sky",
+    "drones_views_pooled": "sky",
     "drones_permuted": "orders",
     "drones_permuted_fresh": "orders",
     "drones_permuted_long": "orders",

@@ -40,7 +40,8 @@ ROUNDS: Mapping[str, tuple[str, int, tuple[str, ...]]] = {
         ),
     ),
     # with the rounds of the longest arm there
-    "drones_pooled": ("drones", 60, ("drones_occluded", "drones_views")),
+    "drones_pooled": ("drones", 60, ("drones_occluded",)),
+    "drones_views_pooled": ("drones_views", 60, ()),
 }
 
 
