@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regimes import REGIMES, SEARCHES  # a script beside its modules
+from regimes import REGIMES, SEARCHES, comparison_of  # a script beside its modules
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +133,6 @@ _ON_THE_STREET = (
     ("Sheaf-DMFL-Att", "local, twice the steps", "our settings of the method, over twice the steps"),
     ("DMML-KD (approximation)", "DSGD", "distillation in the place of averages"),
 )
-#: Arms that have step sizes of different views.
-_TUNED_WITH_VIEWS = {
-    "local",
-    "local, twice the steps",
-    "encoders only",
-    "the same without coupling",
-    "as in the paper, gamma .23",
-    "head averaging",
-}
 _UNDER_OCCLUSION = (
     ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
     ("DMML-KD (approximation)", "local, best modality", "distillation"),
@@ -225,6 +217,14 @@ _WITH_SWEEPS = (
 )
 #: What is asked of learned orders once more, after more rounds.
 _AFTER_40 = (_LEARNED[0], _MIXED, _AMONG_SAME, _OVER_TWICE, _OVER_DSGD, _OR_TOLD)
+
+
+def _among(regime: str, pairs: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+    """Those of two arms that a regime has."""
+    arms = comparison_of(regime).methods
+    return tuple(pair for pair in pairs if arms.keys() >= {*pair[:2]})
+
+
 #: Name of a table at the top of the page -> what is praised in its rows.
 OVERVIEWS = {
     "sharing": [thing for *_, thing in _SHARING],
@@ -281,7 +281,7 @@ CONTROLS = tuple(
         "drones_long_sgd": _ITS_OPTIMIZER[1:4],
         "drones_occluded_long": (*_ALIKE_AFTER_40, *_UNDER_OCCLUSION),
         "drones_views_long": _ALIKE_AFTER_40,
-        "drones_views_tuned": tuple(row for row in _ALIKE_AFTER_40 if _TUNED_WITH_VIEWS.issuperset(row[:2])),
+        "drones_views_tuned": _among("drones_views_tuned", _ALIKE_AFTER_40),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS, _LISTENING),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),

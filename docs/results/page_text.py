@@ -34,7 +34,7 @@ CURVES: Mapping[str, str] = {
     "blockage_rounds": "What more rounds than 20 are worth on the street (validation samples)",
     "drones_rounds": "What more rounds than 20 are worth in the sky (validation samples)",
     "drones_pooled": "How long pooling all samples goes on to gain in the sky (validation samples)",
-    "drones_views_pooled": "The same pool with different views (validation samples)",
+    "drones_views_pooled": "How long pooling all samples goes on to gain with different views (validation samples)",
 }
 CONTROLS_HEADING = """\
 ## What decides
