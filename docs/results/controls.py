@@ -282,6 +282,7 @@ CONTROLS = tuple(
         "drones_occluded_long": (*_ALIKE_AFTER_40, *_UNDER_OCCLUSION),
         "drones_views_long": _ALIKE_AFTER_40,
         "drones_views_tuned": _among("drones_views_tuned", _ALIKE_AFTER_40),
+        "drones_views_sgd": _ITS_OPTIMIZER[1:4],
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS, _LISTENING),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),

@@ -32,8 +32,12 @@ CURVES: Mapping[str, str] = {
     "tracking_samples": "Few samples and many",
     "digits_clients": "From 5 clients to 200",
     "blockage_rounds": "What more rounds than 20 are worth on the street (validation samples)",
+    "blockage_pooled": "How long pooling all samples goes on to gain on the street (validation samples)",
     "drones_rounds": "What more rounds than 20 are worth in the sky (validation samples)",
+    "drones_occluded_rounds": "What more rounds than 20 are worth with occluded images (validation samples)",
+    "drones_views_rounds": "What more rounds than 20 are worth with different views (validation samples)",
     "drones_pooled": "How long pooling all samples goes on to gain in the sky (validation samples)",
+    "drones_occluded_pooled": "How long pooling all samples goes on to gain with occluded images (validation samples)",
     "drones_views_pooled": "How long pooling all samples goes on to gain with different views (validation samples)",
 }
 CONTROLS_HEADING = """\

@@ -28,8 +28,6 @@ ROUNDS: Mapping[str, tuple[str, int, tuple[str, ...]]] = {
         "drones",
         20,
         (
-            "drones_occluded",
-            "drones_views",
             "drones_permuted",
             "drones_permuted_fresh",
             "drones_sizes",
@@ -39,8 +37,12 @@ ROUNDS: Mapping[str, tuple[str, int, tuple[str, ...]]] = {
             "drones_sizes_same",
         ),
     ),
+    "drones_occluded_rounds": ("drones_occluded", 20, ()),
+    "drones_views_rounds": ("drones_views", 20, ()),
     # with the rounds of the longest arm there
-    "drones_pooled": ("drones", 60, ("drones_occluded",)),
+    "blockage_pooled": ("blockage", 60, ()),
+    "drones_pooled": ("drones", 60, ()),
+    "drones_occluded_pooled": ("drones_occluded", 60, ()),
     "drones_views_pooled": ("drones_views", 60, ()),
 }
 

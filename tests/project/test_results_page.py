@@ -125,7 +125,7 @@ def test_claims_are_counted_by_their_verdicts_with_the_papers_settings(
     spread = tuple(0.002 * (seed % 3) for seed in SEEDS)
     scores = {claims.LOCAL: tuple(0.5 + more for more in spread), claims.DMML: 0.4, claims.DSGD: 0.6}
     counts = claims.counted(kept(scripts, tmp_path / "x", "drones_occluded", scores), ratios)
-    assert counts == "of 21 rows 1 hold, 1 do not hold, 0 are not shown, 19 are not run yet"
+    assert counts == "of 22 rows 1 hold, 1 do not hold, 0 are not shown, 20 are not run yet"
 
 
 def test_margins_make_near_and_level(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
@@ -218,12 +218,12 @@ def test_the_stopping_rule_speaks_of_the_rounds_that_regimes_have(
         more = [score_row(scripts, "drones_rounds", "local", 1, 0.9)] if at == 80 else []
         ledger.put(replace(row, varied=str(at)) for row in rows + more)
     *_, row = scripts["rounds"].stopping_rows(ledger)
-    assert row.startswith("| `drones` | `drones_occluded`, ")
+    assert row.startswith("| `drones` | `drones_permuted`, ")
     assert row.endswith("| 20 (.400) | 40 | +.020 | local (+.040) |")
     for at, score in ((20, 0.4), (60, 0.5), (120, 0.505), (240, 0.508)):
         ledger.put([replace(score_row(scripts, "drones_pooled", "centralized", 0, score), varied=str(at))])
     *_, row = scripts["rounds"].stopping_rows(ledger)
-    assert row == "| `drones`, *centralized* alone | `drones_occluded` | 60 (.500) | 60 | +.008 | none |"
+    assert row == "| `drones`, *centralized* alone | none | 60 (.500) | 60 | +.008 | none |"
 
 
 def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
@@ -356,6 +356,7 @@ def test_fresh_seeds_of_orders_ask_the_same_of_the_same_arms(
 _PAIRED = {
     "drones_long_sgd": ("drones_long", "drones"),
     "drones_views_tuned": ("drones_views_long", "drones_views_long"),
+    "drones_views_sgd": ("drones_views_long", "drones"),
 }
 
 
