@@ -67,7 +67,7 @@ def overview_figure(things: Sequence[str], columns: Mapping[str, Sequence[Differ
 
 
 def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequence[str], stem: Path) -> None:
-    """Write `stem.png`: a line per arm, over the values of the setting and over each cost.
+    """Write `stem.png`: a line per arm, over the values of the setting and over each cost that some arm has.
 
     Bars are standard deviations over seeds. An arm that sends nothing has no place on an axis of megabytes.
 
@@ -79,8 +79,11 @@ def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequen
     """
     there = {value: scores for value, scores in found.items() if scores.arms}
     is_number = all(_is_number(value) for value in there)
+    spent = [scores.costs(arm) for scores in there.values() for arm in arms if arm in scores.arms]
+    labels = {key: label for key, label in COSTS.items() if any(costs[key] > 0.0 for costs in spent)}
+    rows, columns = grid = (2, 2) if len(labels) == len(COSTS) else (1, 1 + len(labels))
     with figure_style():
-        figure, axes = new_figure(2, height_in=4.4, grid=(2, 2), sharey=True)
+        figure, axes = new_figure(2, height_in=2.2 * rows, grid=grid, sharey=True)
         for index, arm in enumerate(arms):
             points = {value: scores for value, scores in there.items() if arm in scores.arms}
             style = series_style(index)
@@ -90,7 +93,7 @@ def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequen
             bars = [stdev(values) if len(values) > 1 else 0.0 for values in each]
             at = [float(value) if is_number else list(there).index(value) for value in points]
             axes[0].errorbar(at, means, yerr=bars, **looks)
-            for ax, key in zip(axes[1:], COSTS, strict=True):
+            for ax, key in zip(axes[1:], labels, strict=True):
                 costs = [scores.costs(arm)[key] for scores in points.values()]
                 shown = sorted((cost, mean) for cost, mean in zip(costs, means, strict=True) if cost > 0.0)
                 if shown:
@@ -100,13 +103,10 @@ def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequen
             axes[0].set_xticks(range(len(there)), list(there), rotation=30)
         elif _spans_decades([float(value) for value in there]):
             _logarithmic(axes[0])
-        for ax, label in zip(axes[1:], COSTS.values(), strict=True):
-            if not ax.lines:
-                ax.set_axis_off()  # no arm has this cost
-                continue
+        for ax, label in zip(axes[1:], labels.values(), strict=True):
             ax.set_xlabel(label)
             _logarithmic(ax)
-        for ax in (axes[0], axes[2]):
+        for ax in axes[::columns]:
             ax.set_ylabel("score, all clients")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
         save_figure(figure, stem, ("png",))
