@@ -278,11 +278,11 @@ CONTROLS = tuple(
         # the words of this page's summary after 40 rounds, here and below: no others are in their family
         "drones_long": _ALIKE_AFTER_40,
         # gamma .23 alone, and no arm with Adam
-        "drones_long_sgd": _ITS_OPTIMIZER[1:4],
+        "drones_long_sgd": _among("drones_long_sgd", _ITS_OPTIMIZER),
         "drones_occluded_long": (*_ALIKE_AFTER_40, *_UNDER_OCCLUSION),
         "drones_views_long": _ALIKE_AFTER_40,
         "drones_views_tuned": _among("drones_views_tuned", _ALIKE_AFTER_40),
-        "drones_views_sgd": _ITS_OPTIMIZER[1:4],
+        "drones_views_sgd": _among("drones_views_sgd", _ITS_OPTIMIZER),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS, _LISTENING),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),

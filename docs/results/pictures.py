@@ -79,8 +79,10 @@ def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequen
     """
     there = {value: scores for value, scores in found.items() if scores.arms}
     is_number = all(_is_number(value) for value in there)
-    spent = [scores.costs(arm) for scores in there.values() for arm in arms if arm in scores.arms]
-    labels = {key: label for key, label in COSTS.items() if any(costs[key] > 0.0 for costs in spent)}
+    spent = {arm: [scores.costs(arm) for scores in there.values() if arm in scores.arms] for arm in arms}
+    labels = {
+        key: label for key, label in COSTS.items() if any(one[key] > 0.0 for each in spent.values() for one in each)
+    }
     rows, columns = grid = (2, 2) if len(labels) == len(COSTS) else (1, 1 + len(labels))
     with figure_style():
         figure, axes = new_figure(2, height_in=2.2 * rows, grid=grid, sharey=True)
@@ -94,7 +96,7 @@ def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequen
             at = [float(value) if is_number else list(there).index(value) for value in points]
             axes[0].errorbar(at, means, yerr=bars, **looks)
             for ax, key in zip(axes[1:], labels, strict=True):
-                costs = [scores.costs(arm)[key] for scores in points.values()]
+                costs = [one[key] for one in spent[arm]]
                 shown = sorted((cost, mean) for cost, mean in zip(costs, means, strict=True) if cost > 0.0)
                 if shown:
                     ax.plot(*zip(*shown, strict=True), **looks)
