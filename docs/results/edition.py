@@ -16,12 +16,13 @@ from steps import StepTable
 
 HERE = Path(__file__).parent
 #: Codes that the page is of, the latest first: rows that they neither made nor repeat are named at the end of the page.
-#: The latest cuts lines of beams otherwise, and computes the same in all else: runs that learn orders it alone may have
-#: made, or has to repeat.
-VERSIONS = ("3e1d863ee26fb15e", "ada93c08bfb1107b")
-#: Regime -> seeds of which it finds another order for some base station, or trusts another one, than the code before
-#: did. Runs that learn orders are other runs there. In `drones_permuted_fresh` and `drones_permuted_long` it finds the
-#: same; of other regimes it has to make all such runs.
+VERSIONS = ("fe85d10662c681aa", "3e1d863ee26fb15e", "ada93c08bfb1107b")
+#: Of these, what cuts lines of beams otherwise than the later ones, and computes the same in all else: runs that learn
+#: orders the later ones alone may have made, or have to repeat.
+CUT_OTHERWISE = frozenset({"ada93c08bfb1107b"})
+#: Regime -> seeds of which they find another order for some base station, or trust another one, than that code did.
+#: Runs that learn orders are other runs there. In `drones_permuted_fresh` and `drones_permuted_long` they find the
+#: same; of other regimes they have to make all such runs.
 RECUT = {
     "drones_sizes": (2, 7),
     "drones_sizes_long": (152, 155),
@@ -42,6 +43,7 @@ class Edition:
         page: where it is written; pictures are beside it, in `figures`.
         folder: of what is kept; it may not be there yet.
         versions: codes that the page is of, the latest first.
+        cut_otherwise: those of them that no run that learns orders may be of.
         sites: scenarios of measured samples; none: those of the regimes' files.
     """
 
@@ -49,6 +51,7 @@ class Edition:
     page: Path
     folder: Path
     versions: tuple[str, ...]
+    cut_otherwise: frozenset[str] = frozenset()
     sites: tuple[int, ...] = ()
 
     @cached_property
@@ -100,7 +103,8 @@ class Edition:
 
     def _versions_of(self, row: Row) -> tuple[str, ...]:
         """Codes of the page that may make a row."""
-        return self.versions[:1] if _learns_order(row) else self.versions
+        barred = self.cut_otherwise if _learns_order(row) else frozenset()
+        return tuple(version for version in self.versions if version not in barred)
 
     @property
     def by_seed(self) -> Path:
@@ -111,10 +115,10 @@ class Edition:
 def edition_of(sites: Sequence[int], out: Path) -> Edition:
     """The published page, or, with sites of a user's own, theirs in a folder below `out`."""
     if not sites:
-        return Edition(HERE / "page.md", HERE.parent / "results.md", HERE, VERSIONS)
+        return Edition(HERE / "page.md", HERE.parent / "results.md", HERE, VERSIONS, CUT_OTHERWISE)
     chosen = tuple(sorted({*sites}))
     folder = out / f"sites-{'-'.join(map(str, chosen))}"
-    return Edition(HERE / "sites.md", folder / "results.md", folder, (run_code(),), chosen)
+    return Edition(HERE / "sites.md", folder / "results.md", folder, (run_code(),), sites=chosen)
 
 
 def _learns_order(row: Row) -> bool:

@@ -74,7 +74,7 @@ def page(template: str, edition: Edition, differences: Mapping[str, Judged]) -> 
         "standing": lambda _: "\n".join(edition.standing(REGIMES)),
         "stopping": lambda _: "\n".join(stopping_rows(ledger)),
         "version": lambda _: edition.versions[0][:8],
-        "before": lambda _: ", ".join(version[:8] for version in edition.versions[1:]),
+        "versions": lambda _: ", ".join(version[:8] for version in edition.versions),
         "controls": lambda _: _controls_text(differences),
         "curves": lambda name: _curves_text(name, ledger, steps),
         "steps": lambda name: "\n\n".join(_steps_text(steps, name)),

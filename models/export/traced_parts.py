@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .deployed_model import Part
+from .held_interrupts import held_interrupts
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -92,7 +93,7 @@ def _traced(parts: Sequence[Part], *, optimize: bool) -> list[TracedPart]:
     sizes = tuple({0: batch} for part, batch in zip(parts, batches, strict=True) for _ in part.shapes)
     inputs = [[f"{index}.{name}" for name in part.reads] for index, part in enumerate(parts)]
     outputs = [[f"{index}.{name}" for name in part.makes] for index, part in enumerate(parts)]
-    with _quiet_exporter():
+    with held_interrupts(), _quiet_exporter():
         program = torch.onnx.export(
             _SideBySide(parts).eval(),
             samples,

@@ -16,13 +16,15 @@ from ..schema.scenario import Scenario
 from ..wiring.executors import Executor
 from ..wiring.torch_setup import choose_device
 
-#: Code that decides the figures of a run; what starts, compares, serves or replays runs does not.
+#: Code that decides the figures of a run; what starts, compares, exports, serves or replays runs does not.
 _SOURCES = (
     "emulator/*.py",
     "emulator/[!e]*/**/*.py",
     "emulator/edge/*.py",
     "emulator/**/tables/*.csv",
-    "models/**/*.py",
+    "models/*.py",
+    "models/[!e]*/**/*.py",
+    "models/encoders/**/*.py",
     "datasets/**/*.py",
     "scenarios/links/*.py",
     "scenarios/recording/*.py",

@@ -98,6 +98,7 @@ class Source:
         """
         self._n_started += 1
         said = self._folder / f"said-{self._n_started}.txt"
+        said.touch()  # a signal may come before the process has opened it
         environment = {} if cache is None else {"SHEAFEDGE_CACHE": str(cache)}
         words = [str(word) for word in arguments]
         order = {"arguments": words, "cwd": str(cwd), "said": str(said), "env": environment, "limits": limits}

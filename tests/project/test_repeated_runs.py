@@ -67,10 +67,10 @@ def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
     assert not repeats.repeated("drones", "local", "c0de", "beef")
 
 
-def test_runs_that_learn_orders_are_of_the_latest_code_of_the_page_alone(
+def test_runs_that_learn_orders_are_of_no_code_that_cuts_lines_of_beams_otherwise(
     scripts: Mapping[str, ModuleType], tmp_path: Path
 ) -> None:
-    edition = page_of(scripts, tmp_path, "cafe", "c0de")
+    edition = replace(page_of(scripts, tmp_path, "cafe", "c0de"), cut_otherwise=frozenset({"c0de"}))
     assert edition.stands(score_row(scripts, "drones_sizes", "head averaging, told the orders", 3, 0.4))
     recut, same = scripts["edition"].RECUT["drones_sizes"][0], 3
     first, found_again = (
