@@ -283,6 +283,7 @@ CONTROLS = tuple(
         "drones_views_long": _ALIKE_AFTER_40,
         "drones_views_tuned": _among("drones_views_tuned", _ALIKE_AFTER_40),
         "drones_views_sgd": _among("drones_views_sgd", _ITS_OPTIMIZER),
+        "drones_views_80": _among("drones_views_80", _ALIKE_AFTER_40),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS, *_RIVALS, _LISTENING),
         # fresh seeds of some rows of another regime, here and below: no others are in their family
         "drones_permuted_fresh": (_MIXED, _OVER_TWICE, _OVER_DSGD),

@@ -85,6 +85,7 @@ REGIMES: Mapping[str, str] = {
     "drones_views_long": "sky",
     "drones_views_tuned": "views",
     "drones_views_sgd": "views_sgd",
+    "drones_views_80": "sky",
     "drones_rounds": "sky",
     "drones_occluded_rounds": "sky",
     "drones_views_rounds": "sky",

@@ -361,22 +361,26 @@ _PAIRED = {
 
 
 @pytest.mark.parametrize(
-    "name", ["blockage", "drones", "drones_occluded", "drones_views", "drones_permuted", "drones_sizes"]
+    ("name", "longer", "rounds"),
+    [
+        *(
+            (name, f"{name}_long", 40)
+            for name in ("blockage", "drones", "drones_occluded", "drones_views", "drones_permuted", "drones_sizes")
+        ),
+        ("drones_views", "drones_views_80", 80),
+    ],
 )
-def test_longer_runs_have_the_rounds_of_the_rule_and_else_the_same_arms(
-    scripts: Mapping[str, ModuleType], name: str
+def test_longer_runs_have_more_rounds_seeds_of_their_own_and_else_the_same_arms(
+    scripts: Mapping[str, ModuleType], name: str, longer: str, rounds: int
 ) -> None:
     comparison_of, regimes = scripts["make"].comparison_of, scripts["make"].REGIMES
-    asked, longer = comparison_of(name), comparison_of(f"{name}_long")
-    assert longer.edits == {**asked.edits, "rounds": 40, "evaluate_every": 40}
-    assert longer.methods.items() <= asked.methods.items()
+    asked, again = comparison_of(name), comparison_of(longer)
+    assert again.edits == {**asked.edits, "rounds": rounds, "evaluate_every": rounds}
+    assert again.methods.items() <= asked.methods.items()
     others = {
-        seed
-        for other in regimes
-        if other != f"{name}_long" and other not in _PAIRED
-        for seed in comparison_of(other).seeds
+        seed for other in regimes if other != longer and other not in _PAIRED for seed in comparison_of(other).seeds
     }
-    assert not {*longer.seeds} & others
+    assert not {*again.seeds} & others
 
 
 @pytest.mark.parametrize("name", _PAIRED)
