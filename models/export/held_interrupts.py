@@ -24,14 +24,14 @@ def held_interrupts() -> Iterator[None]:
         yield
         return
 
-    came: list[int] = []
+    came: list[signal.Signals] = []
     is_held = True
 
     def hold(number: int, frame: FrameType | None) -> None:
         if is_held:
-            came.append(number)
+            came.append(signal.Signals(number))
         else:  # between the end and the last handler that is put back
-            before[number](number, frame)
+            before[signal.Signals(number)](number, frame)
 
     # the system's own actions, to end the process or to ignore the signal, raise nothing in Python
     before = {number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number))}
